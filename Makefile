@@ -1,46 +1,48 @@
-# Every target sets itself up: a fresh clone needs only Python 3.10+ and make.
+# Every target installs what it needs: a fresh clone requires only Python 3.10+ and make.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --upgrade-strategy only-if-needed -c constraints.txt
-# What albert needs to run, and what the tests, the checks and the benchmarks need besides.
+# Marker files: dependencies of albert, and those of tests, checks and benchmarks.
 RUN    := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 
 .PHONY: help setup test test-all check format api bench quickstart clean
 
 help:
-	@echo "make quickstart   pretrain, interrupt, resume and fine-tune in about ten minutes; quickstart/report.html"
-	@echo "make test         the tests of every commit"
-	@echo "make test-all     those, and the ones too long for every commit"
-	@echo "make check        ruff and mypy"
-	@echo "make api          docs/api.md, the Python reference, from the docstrings"
-	@echo "make bench        side by side with the alternatives; writes docs/benchmarks.md"
-	@echo "make setup        only the .venv with the pinned versions"
+	@echo "make quickstart   pretrain and fine-tune in about ten minutes; writes quickstart/report.html"
+	@echo "make test         run the tests of every commit"
+	@echo "make test-all     run all tests, including the slow ones"
+	@echo "make check        run ruff and mypy"
+	@echo "make format       apply ruff's fixes and formatting"
+	@echo "make api          write docs/api.md, the Python reference, from the docstrings"
+	@echo "make bench        run the benchmarks; writes docs/benchmarks.md"
+	@echo "make setup        create .venv with the pinned versions"
+	@echo "make clean        remove .venv, builds and caches"
 
 setup: $(DEV)
 
 $(RUN): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "albert needs Python 3.10 or newer; this is %s: make PYTHON=python3.12" % sys.version.split()[0])'
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "albert needs Python 3.10 or newer, found %s. Choose another with make PYTHON=python3.12" % sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	@echo "installing the pinned packages into $(VENV): minutes with the CPU build of torch, gigabytes with the usual one"
+	@echo "installing the pinned packages into $(VENV); the default build of torch on Linux downloads gigabytes"
 	$(INSTALL) -e .
 	@touch $(RUN)
 
 $(DEV): $(RUN)
-	@echo "installing what the tests need besides"
+	@echo "installing the packages for development"
 	$(INSTALL) -e '.[dev]'
 	@touch $(DEV)
 
-# Two files at a time, one thread each: most tests start processes and wait for them. Then what looks at the clock.
-SIDE_BY_SIDE := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# Two test files in parallel with one thread each, then the tests that measure time.
+PARALLEL_TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test: $(DEV)
-	$(SIDE_BY_SIDE) -m 'not slow and not alone'
+	$(PARALLEL_TESTS) -m 'not slow and not alone'
 	$(BIN)/python -m pytest -m 'not slow and alone'
 
 test-all: $(DEV)
-	$(SIDE_BY_SIDE) -m 'not alone'
+	$(PARALLEL_TESTS) -m 'not alone'
 	$(BIN)/python -m pytest -m alone
 
 check: $(DEV)

@@ -1,1 +1,1 @@
-"""Side by side with the alternatives, in one run: `make bench`."""
+"""Benchmarks against alternatives, with both sides interleaved in one run: `make bench`."""

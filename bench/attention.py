@@ -1,4 +1,4 @@
-"""Ways to attend over a flat batch, in one run: which is fastest, forward and with gradients.
+"""Compare implementations of attention over a flat batch, forward and with gradients.
 
 Shapes: T tokens, N heads, H width of a head, R sequences padded together, L the longest of them.
 """
@@ -14,19 +14,19 @@ from torch import Tensor
 from albert.model.blocks import attend
 from albert.model.tokens import build_layout
 from bench.batches import ragged_batch
-from bench.timing import summarise, time_in_turns
+from bench.timing import summarize, time_interleaved
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def attend_in_runs(lengths: Sequence[int]) -> Attend:
-    """What the model does: neighbours of equal length as one rectangle."""
+    """Attend as the model does: one rectangle for each run of sequences of equal length."""
     layout = build_layout(tuple(lengths))
     return lambda q, k, v: attend(q, k, v, layout=layout)
 
 
 def attend_one_by_one(lengths: Sequence[int]) -> Attend:
-    """A loop over the sequences, by views that `split` makes."""
+    """Loop over the sequences, with the views of `split`."""
     sizes = list(lengths)
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ def attend_one_by_one(lengths: Sequence[int]) -> Attend:
 
 
 def attend_sliced(lengths: Sequence[int]) -> Attend:
-    """The same loop with slices by hand, whose gradients are padded with zeros and added up."""
+    """Loop over the sequences with slices, whose gradients are padded with zeros and summed."""
     ends = torch.tensor(lengths).cumsum(0).tolist()
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -52,9 +52,9 @@ def _attend_alone(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q_RNLH, k_RNLH, v_RNLH)[0].transpose(0, 1)
 
 
-def attend_padded(lengths: Sequence[int], most_padding: float) -> Attend:
-    """Neighbouring lengths padded together while padded ÷ real tokens stays within `most_padding`."""
-    groups = list(_group(lengths, most_padding))
+def attend_padded(lengths: Sequence[int], max_padding: float) -> Attend:
+    """Pad consecutive sequences together while padded ÷ real tokens is at most `max_padding`."""
+    groups = list(_group(lengths, max_padding))
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         outputs = []
@@ -69,12 +69,12 @@ def attend_padded(lengths: Sequence[int], most_padding: float) -> Attend:
     return run
 
 
-def _group(lengths: Sequence[int], most_padding: float) -> Any:
-    """(places to gather, mask, places to scatter back, sequences) of each group of neighbours."""
+def _group(lengths: Sequence[int], max_padding: float) -> Any:
+    """Yield (indices to gather, mask, indices to scatter back, number of sequences) of each group."""
     start = offset = 0
     while start < len(lengths):
         end = start + 1
-        while end < len(lengths) and _padding(lengths[start : end + 1]) <= most_padding:
+        while end < len(lengths) and _padding(lengths[start : end + 1]) <= max_padding:
             end += 1
         group = lengths[start:end]
         longest = max(group)
@@ -94,7 +94,7 @@ def _padding(lengths: Sequence[int]) -> float:
 
 
 def attend_nested(lengths: Sequence[int]) -> Attend:
-    """torch's own ragged tensors."""
+    """Attend with torch's nested jagged tensors."""
     offsets = torch.tensor([0, *lengths]).cumsum(0)
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -104,19 +104,19 @@ def attend_nested(lengths: Sequence[int]) -> Attend:
     return run
 
 
-WAYS: dict[str, Callable[[Sequence[int]], Attend]] = {
+METHODS: dict[str, Callable[[Sequence[int]], Attend]] = {
     "runs of equal length (ours)": attend_in_runs,
-    "one by one, `split` views": attend_one_by_one,
-    "one by one, sliced": attend_sliced,
-    "padded locally, ≤ 10%": lambda lengths: attend_padded(lengths, 1.1),
-    "padded locally, ≤ 25%": lambda lengths: attend_padded(lengths, 1.25),
-    "the batch padded": lambda lengths: attend_padded(lengths, float("inf")),
+    "one sequence at a time, `split` views": attend_one_by_one,
+    "one sequence at a time, slices": attend_sliced,
+    "groups padded by at most 10%": lambda lengths: attend_padded(lengths, 1.1),
+    "groups padded by at most 25%": lambda lengths: attend_padded(lengths, 1.25),
+    "the whole batch padded": lambda lengths: attend_padded(lengths, float("inf")),
     "nested jagged tensors": attend_nested,
 }
 
 
 def batches() -> dict[str, list[int]]:
-    """Lengths, sorted as the model computes them."""
+    """List the lengths of each batch, sorted as in the model."""
     draw = random.Random(0)
     return {
         "32 real sentences and paragraphs": sorted(ragged_batch().tokens.lengths),
@@ -127,24 +127,26 @@ def batches() -> dict[str, list[int]]:
 
 
 def measure() -> list[dict[str, Any]]:
-    """One row for each batch, number of heads and way."""
+    """Time every method on every batch and number of heads; return a row each."""
     torch.set_num_threads(2)
     rows = []
-    for name, lengths in batches().items():
+    for batch, lengths in batches().items():
         for heads, width in ((12, 64), (4, 64)):
             q, k, v = (torch.randn(sum(lengths), heads, width, requires_grad=True) for _ in range(3))
-            ways = {way: build(lengths) for way, build in WAYS.items()}
-            forward = time_in_turns({way: _forward(run, q, k, v) for way, run in ways.items()}, repeats=7)
-            trained = time_in_turns({way: _backward(run, q, k, v) for way, run in ways.items()}, repeats=5)
+            methods = {name: build(lengths) for name, build in METHODS.items()}
+            forward, training = (
+                time_interleaved({name: step(run, q, k, v) for name, run in methods.items()}, repeats=repeats)
+                for step, repeats in ((_forward, 7), (_backward, 5))
+            )
             rows += [
                 {
-                    "batch": name,
+                    "batch": batch,
                     "heads": heads,
-                    "way": way,
-                    "forward_ms": 1e3 * summarise(forward[way]).seconds,
-                    "training_ms": 1e3 * summarise(trained[way]).seconds,
+                    "method": name,
+                    "forward_ms": 1e3 * summarize(forward[name]).seconds,
+                    "training_ms": 1e3 * summarize(training[name]).seconds,
                 }
-                for way in ways
+                for name in methods
             ]
     return rows
 

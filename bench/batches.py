@@ -1,4 +1,4 @@
-"""The inputs of the benchmarks: token ids of fixed real texts, for both sides."""
+"""Inputs of the benchmarks: token ids of fixed real texts, for both sides."""
 
 import re
 import zlib
@@ -17,7 +17,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True)
 class Batch:
-    """The same sequences, flat and padded."""
+    """The same sequences, both flat and padded."""
 
     tokens: Tokens
     ids_BL: Tensor
@@ -25,18 +25,18 @@ class Batch:
 
     @property
     def padding_factor(self) -> float:
-        """Padded tokens to real ones."""
+        """Padded tokens divided by real ones."""
         return self.mask_BL.numel() / int(self.mask_BL.sum())
 
     def split(self, size: int) -> list["Batch"]:
-        """The same sequences sorted by length, in batches of `size`: padded as little as that allows."""
+        """Sort the sequences by length and split them into batches of `size`."""
         order = self.mask_BL.sum(1).argsort(stable=True).tolist()
         rows = [self.ids_BL[i][self.mask_BL[i].bool()].tolist() for i in order]
         return [build_batch(rows[start : start + size]) for start in range(0, len(rows), size)]
 
 
 def build_batch(rows: list[list[int]]) -> Batch:
-    """Lay out rows of ids both ways."""
+    """Build a batch from lists of ids."""
     longest = max(map(len, rows))
     return Batch(
         Tokens.from_lists(rows),
@@ -46,9 +46,9 @@ def build_batch(rows: list[list[int]]) -> Batch:
 
 
 def ragged_batch() -> Batch:
-    """Thirty-two sentences and paragraphs; an id is a hash of a word, a length the number of words and marks.
+    """Build a batch of 32 sentences and paragraphs, with a hash of each word or punctuation mark as its id.
 
-    Speed depends on the lengths alone, so no vocabulary is needed to measure it.
+    Speed depends on the lengths only, so no vocabulary is needed.
     """
     rows = [
         [2, *(5 + zlib.crc32(word.lower().encode()) % (VOCAB_SIZE - 5) for word in _WORD.findall(text)), 3]
@@ -58,6 +58,6 @@ def ragged_batch() -> Batch:
 
 
 def dense_batch(count: int = 8, length: int = 128) -> Batch:
-    """Sequences of one length: nothing to pad."""
+    """Build a batch of sequences of equal length."""
     generator = torch.Generator().manual_seed(0)
     return build_batch(torch.randint(5, VOCAB_SIZE, (count, length), generator=generator).tolist())

@@ -1,7 +1,7 @@
 """Compare the speed of two checkouts of albert: `python -m bench.checkouts OLD NEW TEXTS_DIR [ROUNDS]`.
 
-Each round runs both checkouts in turn, every measurement in its own process. The result is the median over
-the rounds of new ÷ old, with the lowest and the highest round.
+Each round runs both checkouts, every measurement in its own process. The result is the median over rounds of
+new ÷ old, with the lowest and the highest round.
 """
 
 import json
@@ -26,7 +26,7 @@ print(len(texts) / (time.perf_counter() - start))
 
 
 def main(old: str, new: str, texts: str, rounds: str = "5") -> None:
-    """Print a table of speeds."""
+    """Print a table of speeds: pretraining, fine-tuning, embedding and corpus preparation."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         lines = _write_lines(Path(texts), folder / "lines.txt")
@@ -34,18 +34,18 @@ def main(old: str, new: str, texts: str, rounds: str = "5") -> None:
         _albert(old, f"corpus prepare {lines} --vocab {folder}/vocab --out {folder}/corpus")
         _write_task(lines, folder / "task.csv")
         measures: dict[str, Callable[[str, Path], float]] = {
-            "pretraining, tokens a second": lambda checkout, out: _train(
+            "pretraining, tokens per second": lambda checkout, out: _train(
                 checkout, f"pretrain nano --data {folder}/corpus --out {out} num_steps=40", out
             ),
-            "fine-tuning, tokens a second": lambda checkout, out: _train(
+            "fine-tuning, tokens per second": lambda checkout, out: _train(
                 checkout,
                 f"finetune classification --model nano --data {folder}/task.csv --out {out} num_steps=40",
                 out,
             ),
-            "embedding, texts a second": lambda checkout, out: float(
+            "embedding, texts per second": lambda checkout, out: float(
                 _run(checkout, [sys.executable, "-c", _EMBED, str(lines)])
             ),
-            "corpus prepare, MB a second": lambda checkout, out: _prepare(checkout, lines, folder, out),
+            "corpus prepare, MB per second": lambda checkout, out: _prepare(checkout, lines, folder, out),
         }
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in measures}
         for number in range(int(rounds)):

@@ -1,4 +1,4 @@
-"""Shards to ready batches: tokens per second on one core, ours and in the published style."""
+"""Measure tokens per second from shards to batches on one core, ours and in the published style."""
 
 import time
 from pathlib import Path
@@ -16,11 +16,11 @@ from bench.published_examples import build_examples
 LENGTHS = (512, 128)
 BATCH_SIZES = (32, 256)
 ROUNDS = 5
-NUM_DOCUMENTS = 10  # for the published style, which makes a few thousand examples of them
+NUM_DOCUMENTS = 10  # of the published style: a few thousand examples
 
 
 def measure(corpus: Corpus, tokenizer: Tokenizer) -> list[dict[str, Any]]:
-    """One row for each length and batch size: the median over rounds taken in turns, by processor time."""
+    """Return a row for each length and batch size: medians over interleaved rounds, in processor time."""
     rows = []
     documents = read_documents(corpus, NUM_DOCUMENTS)
     for length in LENGTHS:
@@ -45,16 +45,16 @@ def measure(corpus: Corpus, tokenizer: Tokenizer) -> list[dict[str, Any]]:
 
 
 def time_ours(source: ExampleSource, *, batch_size: int, first_step: int) -> float:
-    """Pieces a second over about a million of them."""
-    start, pieces, step = time.process_time(), 0, first_step
-    while pieces < 1_000_000:
-        pieces += sum(len(batch.ids_T) for batch in source.build_step(step, batch_size=batch_size))
+    """Measure tokens per second over about a million tokens."""
+    start, tokens, step = time.process_time(), 0, first_step
+    while tokens < 1_000_000:
+        tokens += sum(len(batch.ids_T) for batch in source.build_step(step, batch_size=batch_size))
         step += 1
-    return pieces / (time.process_time() - start)
+    return tokens / (time.process_time() - start)
 
 
 def time_published(source: ExampleSource, documents: list[list[list[int]]], vocab_size: int) -> float:
-    """Pieces a second of examples that are ready to be put into a batch."""
+    """Measure tokens per second of building examples, before they are batched."""
     start = time.process_time()
     examples = build_examples(
         documents,
@@ -69,7 +69,7 @@ def time_published(source: ExampleSource, documents: list[list[list[int]]], voca
 
 
 def read_documents(corpus: Corpus, count: int) -> list[list[list[int]]]:
-    """The first documents as lists of lists."""
+    """Read the first documents as lists of sentences."""
     documents = []
     for part in corpus.parts:
         for a, b in zip(part.document_starts[:-1], part.document_starts[1:], strict=True):
@@ -86,10 +86,10 @@ def read_documents(corpus: Corpus, count: int) -> list[list[list[int]]]:
 
 
 def format_rows(rows: list[dict[str, Any]], *, source: Path | str) -> str:
-    """The table of docs/benchmarks.md."""
+    """Format the section of docs/benchmarks.md."""
     lines = [
-        f"Million pieces a second of processor time, median of {ROUNDS} rounds in turns, on {source}.",
-        "Needed: 2 at length 512, 1 at 128. *Published style*: sentences in memory, Python lists, static",
+        f"Million tokens per second of processor time, medians of {ROUNDS} interleaved rounds, on {source}.",
+        "Targets: 2 at length 512, 1 at 128. *Published style*: sentences in memory, Python lists, static",
         "masks (`bench/published_examples.py`).",
         "",
         "| length | batch | ours | published style | ratio |",

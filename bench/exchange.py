@@ -7,7 +7,7 @@ SPEED_DIR is the folder of `albert study speed`. A step of N processes that shar
 Gradients of B bytes are exchanged by a ring: 2 (N − 1) messages one after another, and 2 (N − 1) / N · B
 bytes out of each process. DDP sends a part of the gradient as soon as the backward pass has computed it, so
 that it is hidden behind the rest of the pass; the gradient of a shared block is complete only at the end.
-The last term stands for the counts and losses that processes exchange twice per step. No network is used.
+The last term is for the counts and losses that processes exchange twice per step. No network is used.
 """
 
 import argparse
@@ -180,7 +180,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.exchange", description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, metavar="SPEED_DIR", help="the --out of `albert study speed`")
     parser.add_argument("--processes", type=int, default=64)
-    parser.add_argument("--latency", type=float, default=50e-6, help="seconds from a process to the next")
+    parser.add_argument("--latency", type=float, default=50e-6, help="seconds between neighbors")
     parser.add_argument("--links", type=float, nargs="+", default=[1.0, 10.0, 100.0], help="Gbit/s")
     options = parser.parse_args(words)
     links = [Link(options.latency, 1e9 * gbit) for gbit in options.links]

@@ -1,4 +1,4 @@
-"""`python -m bench finetuning`: SST-2 at base width, our loop and the Trainer of `transformers`, in turns."""
+"""`python -m bench finetuning`: compare our loop with the Trainer of `transformers` on SST-2."""
 
 import json
 import statistics
@@ -16,17 +16,17 @@ from bench.sentiment import (
     MAX_LENGTH,
     Row,
     Sentences,
-    deal_rounds,
     group_by_length,
     measure_padding,
     read_sentences,
     shuffle,
+    split_rounds,
 )
-from bench.timing import ratio
+from bench.timing import median_ratio
 
 ROUNDS = 5
 Task = Literal["training", "evaluation"]
-# In a round; by length, all fifty batches that the Trainer sorts together: the longest are padded most.
+# Batches per round; five sorted rounds of training have all 50 batches that the Trainer sorts together.
 NUM_BATCHES: dict[Task, dict[str, int]] = {
     "training": {"any": 2, "sorted": 10},
     "evaluation": {"any": 3, "sorted": 3},
@@ -36,30 +36,30 @@ Rounds = list[list[Row]]
 
 @dataclass(frozen=True)
 class Side:
-    """One way to do the work; `is_full` pads to the greatest length, not to the longest of a batch.
+    """A side of the comparison; `is_full` pads to the maximum length, not to the longest of a batch.
 
     It is compared with ours on the rounds `against`, which together hold the same sentences as its own.
     """
 
     title: str
     rounds: str
-    needed: float | None = None
+    target: float | None = None
     against: str = "any"
     batch_size: int = BATCH_SIZE
     is_full: bool = False
 
     @property
     def is_ours(self) -> bool:
-        """Ours has no title."""
+        """Return whether this is our side, which has no title."""
         return not self.title
 
     def choose(self, rounds: Mapping[str, Rounds]) -> Rounds:
-        """Its sentences of each round, in its order; where all batches are as large, the first will do."""
+        """List the sentences of each round; if all batches have the same size, only the first batch."""
         found = rounds[self.rounds]
         return [rows[:BATCH_SIZE] for rows in found] if self.is_full else found
 
-    def count_pieces(self, rounds: Mapping[str, Rounds]) -> list[float]:
-        """Real pieces of each round; a part of a round stands for its share of them."""
+    def count_tokens(self, rounds: Mapping[str, Rounds]) -> list[float]:
+        """Count the real tokens of each round; a part of a round counts for its share of them."""
         pairs = zip(self.choose(rounds), rounds[self.rounds], strict=True)
         return [len(part) / len(rows) * sum(len(row.ids) for row in rows) for part, rows in pairs]
 
@@ -86,23 +86,23 @@ SIDES: dict[Task, tuple[Side, ...]] = {
 
 @dataclass(frozen=True)
 class Result:
-    """What a side took for each real piece, round by round, and its padded pieces to real ones."""
+    """A side's seconds per real token in each round, and its padded ÷ real tokens."""
 
     side: Side
     seconds: list[float]
     padding: float
 
 
-def deal(sentences: Sentences, task: Task) -> dict[str, Rounds]:
-    """Rounds of sentences: in any order, and by length; `mixed` are the latter in any order again."""
+def build_rounds(sentences: Sentences, task: Task) -> dict[str, Rounds]:
+    """Build rounds of sentences: in random order, sorted by length, and the sorted ones shuffled."""
     if task == "training":
-        # Not the first fifty: into these the Trainer puts the longest sentence of all.
+        # Not the first 50 batches: the Trainer puts the longest sentence of all into these.
         part = slice(50 * BATCH_SIZE, 100 * BATCH_SIZE)
         orders = {"any": shuffle(sentences.train)[part], "sorted": group_by_length(sentences.train)[part]}
     else:
         orders = {"any": sentences.dev, "sorted": sorted(sentences.dev, key=lambda row: len(row.ids))}
     rounds = {
-        name: deal_rounds(rows, num_rounds=ROUNDS, num_batches=NUM_BATCHES[task][name])
+        name: split_rounds(rows, num_rounds=ROUNDS, num_batches=NUM_BATCHES[task][name])
         for name, rows in orders.items()
     }
     mixed = shuffle([row for rows in rounds["sorted"] for row in rows])
@@ -111,23 +111,23 @@ def deal(sentences: Sentences, task: Task) -> dict[str, Rounds]:
 
 
 def compare(task: Task, rounds: Mapping[str, Rounds], *, sides: Sequence[Side]) -> list[Result]:
-    """Every side in a process of its own, asked in turns; the first round warms up, and comes again."""
+    """Time every side in its own process, interleaved; the first round is also the warm-up."""
     chosen = [side.choose(rounds) for side in sides]
-    pieces = [side.count_pieces(rounds) for side in sides]
+    tokens = [side.count_tokens(rounds) for side in sides]
     seconds: list[list[float]] = [[] for _ in sides]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         processes = [
-            stack.enter_context(_start(task, side, [rows[0], *rows], folder / f"{place}.json"))
-            for place, (side, rows) in enumerate(zip(sides, chosen, strict=True))
+            stack.enter_context(_start(task, side, [rows[0], *rows], folder / f"{index}.json"))
+            for index, (side, rows) in enumerate(zip(sides, chosen, strict=True))
         ]
         for number in range(-1, len(chosen[0])):
             print(f"{task}, round {number + 1} of {len(chosen[0])}", file=sys.stderr, flush=True)
-            for process, counts, found in zip(processes, pieces, seconds, strict=True):
-                answer = _ask(process)
+            for process, counts, found in zip(processes, tokens, seconds, strict=True):
+                elapsed = _run_round(process)
                 if number >= 0:
-                    found.append(answer / counts[number])
-    paddings = [_measure(side, rows) for side, rows in zip(sides, chosen, strict=True)]
+                    found.append(elapsed / counts[number])
+    paddings = [_find_padding(side, rows) for side, rows in zip(sides, chosen, strict=True)]
     return [Result(*each) for each in zip(sides, seconds, paddings, strict=True)]
 
 
@@ -143,7 +143,7 @@ def _start(task: Task, side: Side, rounds: Rounds, path: Path) -> "subprocess.Po
     )
 
 
-def _ask(process: "subprocess.Popen[str]") -> float:
+def _run_round(process: "subprocess.Popen[str]") -> float:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("round\n")
@@ -151,7 +151,7 @@ def _ask(process: "subprocess.Popen[str]") -> float:
     return float(json.loads(process.stdout.readline())["seconds"])
 
 
-def _measure(side: Side, rounds: Rounds) -> float:
+def _find_padding(side: Side, rounds: Rounds) -> float:
     if side.is_ours:
         return 1.0
     return measure_padding(
@@ -160,20 +160,20 @@ def _measure(side: Side, rounds: Rounds) -> float:
 
 
 def format_results(results: Sequence[Result]) -> list[str]:
-    """A row for each side of theirs: real pieces a second, and how many times faster ours is."""
+    """Format a row for each side of the Trainer: real tokens per second, and the ratio of times."""
     ours = {found.side.rounds: found.seconds for found in results if found.side.is_ours}
     lines = []
     for found in results:
         side = found.side
         if not side.is_ours:
             own = ours[side.against]
-            times = ratio(found.seconds, own)
+            times = median_ratio(found.seconds, own)
             cells = [
                 side.title,
                 *(f"{1 / statistics.median(seconds):,.0f}" for seconds in (own, found.seconds)),
                 f"{found.padding:.2f}",
-                f"**{times:.2f}×**" if side.needed else f"{times:.2f}×",
-                "–" if side.needed is None else f"{side.needed:g}{', missed' if times < side.needed else ''}",
+                f"**{times:.2f}×**" if side.target else f"{times:.2f}×",
+                "–" if side.target is None else f"{side.target:g}{', missed' if times < side.target else ''}",
             ]
             lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -184,28 +184,27 @@ TITLES: dict[Task, str] = {
     "evaluation": "Evaluation on the dev set",
 }
 HEAD = [
-    "| Trainer | ours, pieces/s | Trainer's | padded ÷ real | ratio | needed |",
+    "| Trainer | ours, tokens/s | Trainer's | padded ÷ real | ratio | target |",
     "|---|---|---|---|---|---|",
 ]
 
 
 def format_section() -> str:
-    """Both tables of the report."""
+    """Measure, and format both tables."""
     sentences = read_sentences()
     epochs = (shuffle(sentences.train), group_by_length(sentences.train))
     paddings = " and ".join(f"{measure_padding(epoch, batch_size=BATCH_SIZE):.2f}" for epoch in epochs)
     lines = [
-        f"{sentences.source}, at most {MAX_LENGTH} pieces; base width (E 128, H 768, 12 shared layers,",
-        "V 30,000), float32, two threads. Dropout as in the second published version: none in the",
-        "encoder, 0.1 before the classifier. Ours is the loop of `albert finetune`, which pads nothing;",
-        "theirs the `Trainer` of `transformers`; both with clipping and fused AdamW. Each side in a",
-        f"process of its own, asked in turns, on the same sentences, {ROUNDS} rounds after one to warm up.",
-        "*Default collator*: the one that the Trainer takes when it is given a tokenizer; `run_glue.py`",
-        f"instead pads every sentence to {MAX_LENGTH} before. *Grouped by length*: the Trainer's own order.",
-        "Speeds are real pieces a second, medians.",
-        f"Over the whole epoch, padded ÷ real is {paddings} by default and grouped.",
+        f"{sentences.source}, at most {MAX_LENGTH} tokens; base width (E 128, H 768, 12 shared layers, V",
+        "30,000), float32, two threads. Dropout as in ALBERT v2: none in the encoder, 0.1 before the",
+        "classifier. Ours is the loop of `albert finetune`, without padding; the alternative is the",
+        "`Trainer` of `transformers`; both with clipping and fused AdamW. Each side runs in its own process",
+        f"on the same sentences, interleaved, {ROUNDS} rounds after a warm-up. *Default collator*: the",
+        f"Trainer's when it gets a tokenizer; `run_glue.py` pads every sentence to {MAX_LENGTH} instead.",
+        "*Grouped by length*: the Trainer's own order. Speeds are real tokens per second, medians. Over a",
+        f"whole epoch, padded ÷ real is {paddings} by default and grouped.",
     ]
     for task, title in TITLES.items():
-        results = compare(task, deal(sentences, task), sides=SIDES[task])
+        results = compare(task, build_rounds(sentences, task), sides=SIDES[task])
         lines += ["", f"**{title}**", "", *HEAD, *format_results(results)]
     return "\n".join(lines)

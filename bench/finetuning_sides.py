@@ -1,7 +1,7 @@
-"""One side of the comparison in fine-tuning: time rounds of sentences from a file.
+"""One side of the fine-tuning comparison: time rounds of sentences from a file.
 
-`python -m bench.finetuning_sides TASK ENGINE BATCH_SIZE PADDING FILE`: a line on standard input is a round of
-training or evaluation, by our loop or by the `Trainer` of `transformers`.
+`python -m bench.finetuning_sides TASK ENGINE BATCH_SIZE PADDING FILE`: each line on standard input starts a
+round of training or evaluation, by our loop or by the `Trainer` of `transformers`.
 """
 
 import json
@@ -32,45 +32,45 @@ PRESET = "albert-base-v2"
 
 
 @dataclass
-class Turns:
-    """The clock of a side: it runs from a line on standard input to the end of that round."""
+class RoundClock:
+    """Time each round from a line on standard input to the end of the round."""
 
     began: float = 0.0
 
     def begin(self) -> bool:
-        """Wait to be asked; whether there is another round."""
-        is_asked = bool(sys.stdin.readline())
+        """Wait for the next line; return whether there is another round."""
+        has_line = bool(sys.stdin.readline())
         self.began = time.perf_counter()
-        return is_asked
+        return has_line
 
     def end(self) -> None:
-        """Say how long the round took."""
+        """Print the seconds of the round."""
         print(json.dumps({"seconds": time.perf_counter() - self.began}), flush=True)
 
 
 @dataclass(frozen=True)
-class TurnsJob(FinetuneJob[TextExample, EncodedText, Any, Any]):
-    """Fine-tuning as it is, but that it waits where the loop writes its record: at the end of a round."""
+class TimedJob(FinetuneJob[TextExample, EncodedText, Any, Any]):
+    """Fine-tuning that waits for the next round when the loop writes a record: at the end of a round."""
 
-    turns: Turns = field(default_factory=Turns)
+    clock: RoundClock = field(default_factory=RoundClock)
 
     def describe(self, step: int) -> dict[str, float]:
-        """The epoch, after the wait."""
-        self.turns.end()
-        self.turns.begin()
+        """End the round, and wait for the next."""
+        self.clock.end()
+        self.clock.begin()
         return super().describe(step)
 
 
 def build_items(rows: Sequence[Row]) -> list[EncodedText]:
-    """The rows as our tasks know them."""
+    """Build the items of our tasks from rows."""
     return [
-        EncodedText(str(place), TaskSequence(row.ids, len(row.ids)), row.label, 0)
-        for place, row in enumerate(rows)
+        EncodedText(str(index), TaskSequence(row.ids, len(row.ids)), row.label, 0)
+        for index, row in enumerate(rows)
     ]
 
 
-def build_job(rows: Sequence[Row], *, num_steps: int, batch_size: int, log_every: int) -> TurnsJob:
-    """Base width, the settings of a recipe; its own order of the examples is the order of the rows."""
+def build_job(rows: Sequence[Row], *, num_steps: int, batch_size: int, log_every: int) -> TimedJob:
+    """Build a job at base width that trains on the rows in their order."""
     settings = FinetuneSettings(
         batch_size=batch_size,
         num_steps=num_steps,
@@ -81,52 +81,52 @@ def build_job(rows: Sequence[Row], *, num_steps: int, batch_size: int, log_every
     items = build_items(rows)
     train = list(items)
     order = ExampleOrder(len(items), seed=settings.seed).numbers(np.arange(len(items)), epoch=0)
-    for item, place in zip(items, order, strict=True):
-        train[place] = item
+    for item, index in zip(items, order, strict=True):
+        train[index] = item
     config = ClassificationConfig(
         task="sst-2", labels=("0", "1"), metrics=("accuracy",), max_length=MAX_LENGTH
     )
     task = ClassificationTask(config)
     model = build_model(build_preset(PRESET), heads=task.heads)
     texts = [TextExample(item.id, "", None, item.label) for item in items[:1]]
-    return TurnsJob(model, task, settings, train=train, dev=items[:1], dev_examples=texts)
+    return TimedJob(model, task, settings, train=train, dev=items[:1], dev_examples=texts)
 
 
 def train_ours(rounds: Sequence[list[Row]], *, batch_size: int) -> None:
-    """The loop of `albert finetune`: micro-batches without padding, clipping, fused AdamW."""
+    """Train with the loop of `albert finetune`: micro-batches without padding, clipping, fused AdamW."""
     num_steps = len(rounds[0]) // batch_size
     rows = [row for part in rounds for row in part]
     job = build_job(rows, num_steps=num_steps * len(rounds), batch_size=batch_size, log_every=num_steps)
     with tempfile.TemporaryDirectory() as name:
         loop = TrainingLoop(job, run_dir=Path(name), reporter=NullReporter())
-        job.turns.begin()
+        job.clock.begin()
         loop.run()
 
 
 def evaluate_ours(rounds: Sequence[list[Row]], *, batch_size: int) -> None:
-    """The evaluation of `albert finetune`, answers and metrics."""
+    """Evaluate like `albert finetune`: predictions and metrics."""
     job = build_job(rounds[0], num_steps=1, batch_size=batch_size, log_every=1)
     job.model.eval()
     for rows in rounds:
         items = build_items(rows)
         texts = [TextExample(item.id, "", None, item.label) for item in items]
-        asked = replace(job, dev=items, dev_examples=texts)
-        if not asked.turns.begin():
+        current = replace(job, dev=items, dev_examples=texts)
+        if not current.clock.begin():
             return
-        asked.evaluate(0)
-        asked.turns.end()
+        current.evaluate(0)
+        current.clock.end()
 
 
 def build_features(rows: Sequence[Row], *, is_full: bool) -> list[dict[str, Any]]:
-    """The rows as a tokenizer of `transformers` gives them; `is_full` pads each to the greatest length."""
+    """Build the output of a `transformers` tokenizer; `is_full` pads each row to the maximum length."""
     features = []
     for row in rows:
-        room = MAX_LENGTH - len(row.ids) if is_full else 0
+        padding = MAX_LENGTH - len(row.ids) if is_full else 0
         features.append(
             {
-                "input_ids": [*row.ids, *[0] * room],
-                "token_type_ids": [0] * (len(row.ids) + room),
-                "attention_mask": [1] * len(row.ids) + [0] * room,
+                "input_ids": [*row.ids, *[0] * padding],
+                "token_type_ids": [0] * (len(row.ids) + padding),
+                "attention_mask": [1] * len(row.ids) + [0] * padding,
                 "label": row.label,
             }
         )
@@ -134,10 +134,9 @@ def build_features(rows: Sequence[Row], *, is_full: bool) -> list[dict[str, Any]
 
 
 def build_trainer(rows: Sequence[Row], folder: str, *, batch_size: int, is_full: bool) -> Any:
-    """A Trainer with its own defaults but for the batch size, the order of the rows, and silence.
+    """Build a Trainer with its defaults except for batch size, order of the rows, and logging.
 
-    With a tokenizer its default collator pads to the longest of a batch; of that tokenizer only the id of
-    the padding is asked.
+    With a tokenizer, its default collator pads to the longest of a batch. It uses only the padding id of it.
     """
     import tokenizers
     import transformers
@@ -166,24 +165,24 @@ def build_trainer(rows: Sequence[Row], folder: str, *, batch_size: int, is_full:
         processing_class=tokenizer,
         compute_metrics=lambda found: {"accuracy": float((found[0].argmax(-1) == found[1]).mean())},
     )
-    trainer.remove_callback(transformers.PrinterCallback)  # standard output is for the answers
+    trainer.remove_callback(transformers.PrinterCallback)  # standard output has the times
     return trainer
 
 
 def train_theirs(rounds: Sequence[list[Row]], *, batch_size: int, is_full: bool) -> None:
-    """`Trainer.train`, which waits after each round."""
+    """Run `Trainer.train`, waiting after each round."""
     import transformers
 
-    turns, num_steps = Turns(), len(rounds[0]) // batch_size
+    clock, num_steps = RoundClock(), len(rounds[0]) // batch_size
 
     class Wait(transformers.TrainerCallback):  # type: ignore[misc]
         def on_train_begin(self, *_: Any, **__: Any) -> None:
-            turns.begin()
+            clock.begin()
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if state.global_step % num_steps == 0:
-                turns.end()
-                turns.begin()
+                clock.end()
+                clock.begin()
 
     with tempfile.TemporaryDirectory() as name:
         rows = [row for part in rounds for row in part]
@@ -193,29 +192,29 @@ def train_theirs(rounds: Sequence[list[Row]], *, batch_size: int, is_full: bool)
 
 
 def evaluate_theirs(rounds: Sequence[list[Row]], *, batch_size: int, is_full: bool) -> None:
-    """`Trainer.evaluate` on each round."""
-    turns = Turns()
+    """Run `Trainer.evaluate` on each round."""
+    clock = RoundClock()
     with tempfile.TemporaryDirectory() as name:
         trainer = build_trainer(rounds[0], name, batch_size=batch_size, is_full=is_full)
         for rows in rounds:
             features = build_features(rows, is_full=is_full)
-            if not turns.begin():
+            if not clock.begin():
                 return
             trainer.evaluate(features)
-            turns.end()
+            clock.end()
 
 
 def main(task: str, engine: str, batch_size: int, padding: str, path: Path) -> None:
-    """Serve the rounds of the file."""
+    """Run the rounds of the file."""
     torch.set_num_threads(THREADS)
     torch.manual_seed(0)
     rounds = [[Row(tuple(ids), label) for ids, label in rows] for rows in json.loads(path.read_text())]
     if engine == "ours":
-        serve = train_ours if task == "training" else evaluate_ours
-        serve(rounds, batch_size=batch_size)
+        run = train_ours if task == "training" else evaluate_ours
+        run(rounds, batch_size=batch_size)
     else:
-        serve_theirs = train_theirs if task == "training" else evaluate_theirs
-        serve_theirs(rounds, batch_size=batch_size, is_full=padding == "full")
+        run_theirs = train_theirs if task == "training" else evaluate_theirs
+        run_theirs(rounds, batch_size=batch_size, is_full=padding == "full")
 
 
 if __name__ == "__main__":

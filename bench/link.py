@@ -1,7 +1,7 @@
-"""Build two network namespaces with a link of a given rate between them (Linux, as root).
+"""Create two network namespaces with a rate-limited link between them (Linux, as root).
 
-Two machines as far as the network can tell: each process has its own interfaces, and what they send each
-other is sent at that rate.
+To processes they look like two machines: each has its own interfaces, and traffic between them is limited to
+the rate.
 """
 
 import os
@@ -10,41 +10,29 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench.processes import Place
+from bench.processes import Host
 
 NAMES = ("albert-bench-0", "albert-bench-1")
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
-# A token bucket must hold what one tick of the kernel's clock lets through, and one large segment.
+# The token bucket must hold the bytes of one tick of the kernel's clock, and one large segment.
 BURST = "512kb"
 
 
 def can_limit() -> bool:
-    """Whether namespaces and rates can be made here."""
+    """Return whether namespaces and rate limits can be created here."""
     return os.geteuid() == 0 and all(shutil.which(tool) for tool in ("ip", "tc"))
 
 
 @contextmanager
-def limited_link(bits_per_second: float) -> Iterator[tuple[Place, ...]]:
-    """Two places with one link; they are gone with the block."""
+def limited_link(bits_per_second: float) -> Iterator[tuple[Host, ...]]:
+    """Create two hosts with one link; they are removed after the block."""
     _remove()
     try:
         for name in NAMES:
             _run("ip", "netns", "add", name)
         ends = [f"end{number}" for number in range(2)]
-        _run(
-            "ip",
-            "link",
-            "add",
-            ends[0],
-            "netns",
-            NAMES[0],
-            "type",
-            "veth",
-            "peer",
-            ends[1],
-            "netns",
-            NAMES[1],
-        )
+        pair = ("type", "veth", "peer", ends[1], "netns", NAMES[1])
+        _run("ip", "link", "add", ends[0], "netns", NAMES[0], *pair)
         for name, end, address in zip(NAMES, ends, ADDRESSES, strict=True):
             _run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", end)
             for interface in ("lo", end):
@@ -52,7 +40,7 @@ def limited_link(bits_per_second: float) -> Iterator[tuple[Place, ...]]:
             rate = f"{bits_per_second:.0f}"
             limit = ("tbf", "rate", rate, "burst", BURST, "latency", "200ms")
             _run("tc", "-n", name, "qdisc", "add", "dev", end, "root", *limit)
-        yield tuple(Place(("ip", "netns", "exec", name), end) for name, end in zip(NAMES, ends, strict=True))
+        yield tuple(Host(("ip", "netns", "exec", name), end) for name, end in zip(NAMES, ends, strict=True))
     finally:
         _remove()
 

@@ -1,4 +1,4 @@
-"""The loop people write around `AlbertForPreTraining`: padded steps on the same examples."""
+"""A plain training loop around `AlbertForPreTraining`: padded steps on the same examples."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +16,19 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class PaddedBatch:
-    """A batch as `transformers` wants it: rectangles, with the longest sequence deciding."""
+    """A batch for `transformers`, padded to the longest sequence."""
 
     inputs: dict[str, Tensor]
     num_real: int
 
     @property
     def padding_factor(self) -> float:
-        """Padded tokens to real ones."""
+        """Padded tokens divided by real ones."""
         return self.inputs["input_ids"].numel() / self.num_real
 
 
 def pad_batches(batches: list[PretrainingBatch]) -> PaddedBatch:
-    """Dynamic padding: to the longest sequence of the step."""
+    """Pad to the longest sequence of the step (dynamic padding)."""
     rows = [_pad(batch, max(int(b.lengths.max()) for b in batches)) for batch in batches]
     inputs = {name: torch.from_numpy(np.concatenate([row[name] for row in rows])) for name in rows[0]}
     return PaddedBatch(inputs, sum(len(batch.ids_T) for batch in batches))
@@ -51,7 +51,7 @@ def _pad(batch: PretrainingBatch, longest: int) -> dict[str, Any]:
 
 
 class PlainLoop:
-    """`AlbertForPreTraining`, fused AdamW and clipping; the learning rate is set from outside."""
+    """`AlbertForPreTraining` with fused AdamW and clipping; the caller scales the learning rate."""
 
     def __init__(self, config: ModelConfig, *, learning_rate: float, seed: int = 0) -> None:
         import transformers
@@ -77,11 +77,11 @@ class PlainLoop:
             self.model.parameters(), lr=learning_rate, weight_decay=0.01, fused=True
         )
 
-    def step(self, *shares: PaddedBatch, factor: float = 1.0) -> float:
-        """Forward, both losses and backward for each share (one, or equal ones of a batch); clip, move."""
+    def step(self, *micro_batches: PaddedBatch, factor: float = 1.0) -> float:
+        """Take a step over equal micro-batches, with the learning rate times `factor`; return the loss."""
         total = 0.0
-        for share in shares:
-            loss = self.model(**share.inputs).loss / len(shares)
+        for each in micro_batches:
+            loss = self.model(**each.inputs).loss / len(micro_batches)
             loss.backward()
             total += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -92,5 +92,5 @@ class PlainLoop:
         return total
 
     def save(self, folder: Path) -> None:
-        """The folder that `transformers` writes, which we open like any other."""
+        """Write a folder of `transformers`, which albert can open."""
         self.model.save_pretrained(folder)

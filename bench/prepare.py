@@ -1,7 +1,7 @@
-"""`python -m bench.prepare`: megabytes per second of `albert prepare` and of a plain script, on novels.
+"""`python -m bench.prepare`: compare the speed of `albert corpus prepare` with a plain script, on novels.
 
-`python -m bench.prepare memory MEGABYTES [WORKERS]` prepares that much text, made of copies that differ, in a
-fresh process and prints the peak of its resident memory.
+`python -m bench.prepare memory MEGABYTES [WORKERS]` prepares that much text, made of altered copies of the
+novels, and prints the peak of the resident memory.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ _FIRST_SPACE = re.compile(r"(?m)^(\S+) ")
 
 
 def unpack_novels(folder: Path, *, megabytes: int) -> list[Path]:
-    """Every fourth novel, then the next, until there is enough: all layouts are among them."""
+    """Unpack novels up to a size, taking every fourth first, so that all file layouts are included."""
     archive = DATA / "novels.tar.xz"
     if not archive.exists():
-        raise SystemExit(f"{archive}: missing; ALBERT_DATA names the folder that has it")
+        raise SystemExit(f"{archive} not found; set ALBERT_DATA to the folder that has it")
     with tarfile.open(archive) as file:
         file.extractall(folder, filter="data")
     found = sorted(folder.rglob("*.txt"))
@@ -45,10 +45,10 @@ def unpack_novels(folder: Path, *, megabytes: int) -> list[Path]:
 
 
 def measure() -> dict[str, Any]:
-    """Both on the same files in turns, on one core; medians in megabytes of text a second."""
+    """Time both interleaved on the same files and one core; medians in megabytes of text per second."""
     from albert.data.prepare import prepare_corpus
-    from bench.published_style import prepare_simply
-    from bench.timing import ratio, time_in_turns
+    from bench.published_style import prepare_in_memory
+    from bench.timing import median_ratio, time_interleaved
 
     vocab = DATA / "vocab" / "30k-clean.model"
     with tempfile.TemporaryDirectory() as name:
@@ -58,7 +58,7 @@ def measure() -> dict[str, Any]:
         cores = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {min(cores)})
 
-        processor: dict[str, list[float]] = {"ours": [], "simply": []}
+        processor: dict[str, list[float]] = {"ours": [], "published": []}
 
         def ours() -> None:
             shutil.rmtree(folder / "corpus", ignore_errors=True)
@@ -66,26 +66,26 @@ def measure() -> dict[str, Any]:
             prepare_corpus([folder / "novels"], vocab=vocab, out=folder / "corpus")
             processor["ours"].append(time.process_time() - start)
 
-        def simply() -> None:
+        def published() -> None:
             start = time.process_time()
-            prepare_simply(paths, vocab=vocab, out=folder / "simple.pkl")
-            processor["simply"].append(time.process_time() - start)
+            prepare_in_memory(paths, vocab=vocab, out=folder / "corpus.pkl")
+            processor["published"].append(time.process_time() - start)
 
         try:
-            times = time_in_turns({"ours": ours, "simply": simply}, repeats=REPEATS)
+            times = time_interleaved({"ours": ours, "published": published}, repeats=REPEATS)
         finally:
-            os.sched_setaffinity(0, cores)  # what is measured next has them all
+            os.sched_setaffinity(0, cores)
     return {
         "megabytes": size,
-        "by_the_clock": {name: size / statistics.median(seconds) for name, seconds in times.items()},
-        # On a busy machine the clock counts others' work, too.
+        "by_wall_time": {name: size / statistics.median(seconds) for name, seconds in times.items()},
+        # On a busy machine, wall time includes the work of other processes.
         "by_processor_time": {name: size / statistics.median(each[1:]) for name, each in processor.items()},
-        "ratio": ratio(times["simply"], times["ours"]),
+        "ratio": median_ratio(times["published"], times["ours"]),
     }
 
 
 def write_copies(folder: Path, *, megabytes: int) -> None:
-    """Copies of the novels, each with a word of its own behind the first of every line."""
+    """Write copies of the novels, each with its own word inserted into every line."""
     with tempfile.TemporaryDirectory() as name:
         paths = unpack_novels(Path(name), megabytes=1000)
         left = megabytes * 1_000_000
@@ -99,30 +99,30 @@ def write_copies(folder: Path, *, megabytes: int) -> None:
                     return
 
 
-class Watch:
-    """The peaks of resident memory, looked at all the time: of the largest process, and of all together.
+class MemoryMonitor:
+    """Sample the resident memory of this process and its children; keep the peaks of the largest and of all.
 
-    Together, a page that several processes share is counted once.
+    In the sum of all processes, a shared page is counted once.
     """
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "MemoryMonitor":
         import psutil  # type: ignore[import-untyped]
 
         self._process = psutil.Process()
         self.peaks = {"all": 0, "largest": 0}
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self._is_stopped = threading.Event()
+        self._thread = threading.Thread(target=self._sample)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_over.set()
+        self._is_stopped.set()
         self._thread.join()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         import psutil
 
-        while not self._is_over.wait(0.1):
+        while not self._is_stopped.wait(0.1):
             found = []
             for process in (self._process, *self._process.children(recursive=True)):
                 with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -132,7 +132,7 @@ class Watch:
 
 
 def measure_memory(*, megabytes: int, num_workers: int) -> dict[str, Any]:
-    """Prepare so much text and give the peak of memory above that of the interpreter alone."""
+    """Prepare a corpus, and measure the peak memory above that of the interpreter."""
     import psutil
 
     interpreter = psutil.Process().memory_info().rss
@@ -143,7 +143,7 @@ def measure_memory(*, megabytes: int, num_workers: int) -> dict[str, Any]:
         (folder / "texts").mkdir()
         write_copies(folder / "texts", megabytes=megabytes)
         start = time.perf_counter()
-        with Watch() as watch:
+        with MemoryMonitor() as monitor:
             manifest = prepare_corpus(
                 [folder / "texts"],
                 vocab=DATA / "vocab" / "30k-clean.model",
@@ -155,24 +155,24 @@ def measure_memory(*, megabytes: int, num_workers: int) -> dict[str, Any]:
     return {
         "megabytes": megabytes,
         "workers": num_workers,
-        "megabytes_a_second": megabytes / seconds,
+        "megabytes_per_second": megabytes / seconds,
         "interpreter_mb": interpreter / 1e6,
-        "largest_process_above_mb": (watch.peaks["largest"] - interpreter) / 1e6,
-        "all_processes_above_mb": (watch.peaks["all"] - interpreter) / 1e6,
+        "largest_process_above_mb": (monitor.peaks["largest"] - interpreter) / 1e6,
+        "all_processes_above_mb": (monitor.peaks["all"] - interpreter) / 1e6,
         "reading_above_mb": reading,
         "dropped": manifest.dropped,
-        "pieces": manifest.num_tokens,
+        "tokens": manifest.num_tokens,
     }
 
 
 def measure_reading(corpus: Path) -> float:
-    """Megabytes above the interpreter, at the peak, of a process that reads examples all over a corpus."""
+    """Measure the peak memory of a process that reads examples of a corpus, in MB above the interpreter."""
     words = [sys.executable, "-m", "bench.prepare", "read", str(corpus)]
     return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 
 
 def read_examples(corpus: Path) -> None:
-    """Make an epoch of examples at random places, and print the peak of memory above the interpreter's."""
+    """Build an epoch of examples in random order, and print the peak memory above the interpreter's."""
     import psutil
 
     interpreter = psutil.Process().memory_info().rss
@@ -181,14 +181,14 @@ def read_examples(corpus: Path) -> None:
     from albert.text.folder import load_tokenizer
 
     source = build_source(open_corpus(corpus), load_tokenizer(corpus / "vocab"))
-    with Watch() as watch:
+    with MemoryMonitor() as monitor:
         for step in range(source.num_examples // 256):
             source.build_step(step, batch_size=256)
-    print((watch.peaks["largest"] - interpreter) / 1e6)
+    print((monitor.peaks["largest"] - interpreter) / 1e6)
 
 
 def main(words: list[str]) -> None:
-    """Measure what is asked for and print it."""
+    """Run a command line."""
     if words[:1] == ["read"]:
         read_examples(Path(words[1]))
     elif words[:1] == ["memory"]:

@@ -1,7 +1,7 @@
-"""A pretraining step, ours and the plain loop's: each side in a process of its own, asked in turns.
+"""Compare a pretraining step with that of a plain loop, each side in its own process, interleaved.
 
-`python -m bench.pretraining SIDE PRESET LENGTH BATCH CORPUS` is one side (`ours`, or how many sequences the plain
-loop takes at once): a line on standard input is a step, the answer is its seconds and its real tokens.
+`python -m bench.pretraining SIDE PRESET LENGTH BATCH CORPUS` runs one side (`ours`, or the micro-batch size
+of the plain loop): each line on standard input is a step, answered with its seconds and real tokens.
 """
 
 import json
@@ -29,7 +29,7 @@ from albert.training.pretrain import open_data, pretrain
 from albert.training.run_folder import list_records
 from albert.training.settings import HeldOutSettings, OptimizerSettings
 from bench.plain_loop import PlainLoop, pad_batches
-from bench.timing import ratio
+from bench.timing import median_ratio
 
 MICRO_TOKENS = 2048
 Step = Callable[[list[PretrainingBatch]], Any]
@@ -37,29 +37,29 @@ Step = Callable[[list[PretrainingBatch]], Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A model and what it reads: the length and batch size of its recipe."""
+    """A model, and the sequence length and batch size of a step."""
 
     preset: str
     length: int
     batch_size: int
     rounds: int
-    needed: float
+    target: float
 
 
 CASES = (
-    Case("nano", 128, 32, rounds=11, needed=1.5),
-    Case("nano", 128, 128, rounds=5, needed=1.5),
-    Case("small", 128, 32, rounds=5, needed=1.5),
-    Case("small", 512, 8, rounds=5, needed=1.5),
-    Case("albert-base-v2", 128, 16, rounds=5, needed=1.15),
-    Case("albert-base-v2", 512, 4, rounds=5, needed=1.15),
+    Case("nano", 128, 32, rounds=11, target=1.5),
+    Case("nano", 128, 128, rounds=5, target=1.5),
+    Case("small", 128, 32, rounds=5, target=1.5),
+    Case("small", 512, 8, rounds=5, target=1.5),
+    Case("albert-base-v2", 128, 16, rounds=5, target=1.15),
+    Case("albert-base-v2", 512, 4, rounds=5, target=1.15),
 )
-# The plain loop at its best: the same step, its gradient gathered from shares of so many sequences.
-SHARE_SIZES = (4, 8, 16)
+# Micro-batch sizes of the plain loop; the fastest counts.
+MICRO_BATCH_SIZES = (4, 8, 16)
 
 
 def fold(batch: PretrainingBatch, vocab_size: int) -> PretrainingBatch:
-    """The same batch in a smaller vocabulary: speed depends on lengths, not on which piece it is."""
+    """Map the ids into a smaller vocabulary; speed depends on the lengths only."""
 
     def into(ids: Any) -> Any:
         return np.where(ids < 5, ids, 5 + (ids - 5) % (vocab_size - 5))
@@ -68,43 +68,45 @@ def fold(batch: PretrainingBatch, vocab_size: int) -> PretrainingBatch:
 
 
 def build_our_step(preset: str, *, max_tokens: int) -> Step:
-    """The step of `albert pretrain`: micro-batches, both losses, clipping, fused AdamW."""
+    """Build the step of `albert pretrain`: micro-batches, both losses, clipping, fused AdamW."""
     model = build_model(build_preset(preset), heads=HEADS).train()
     network = PretrainLosses(model, pair_head=PAIR_HEAD)
-    # The plain loop's optimiser, whatever a recipe prefers: what is compared is the step.
+    # Both sides use AdamW, so that only the step is compared.
     optimizer = build_optimizer(model, OptimizerSettings(name="adamw"))
-    train_step = build_train_step(network, optimizer, world=DistributedContext())
+    train_step = build_train_step(network, optimizer, context=DistributedContext())
 
     def step(batches: list[PretrainingBatch]) -> None:
-        shares = [share for batch in batches for share in cut_batch(batch, max_tokens=max_tokens)]
-        train_step.run(shares, train_step.plan(shares), learning_rate=1e-5, options={})
+        parts = [part for batch in batches for part in cut_batch(batch, max_tokens=max_tokens)]
+        train_step.run(parts, train_step.plan(parts), learning_rate=1e-5, options={})
 
     return step
 
 
-def build_plain_step(preset: str, *, share_size: int) -> Step:
-    """The plain loop's: pad, forward and backward for each share of the step; clip, fused AdamW."""
+def build_plain_step(preset: str, *, micro_batch_size: int) -> Step:
+    """Build the step of the plain loop: padded micro-batches, both losses, clipping, fused AdamW."""
     loop = PlainLoop(build_preset(preset), learning_rate=1e-5)
 
     def step(batches: list[PretrainingBatch]) -> None:
         rows = [(batch, np.arange(len(batch.lengths))) for batch in batches]
-        shares = [
-            b.select(all_B[i : i + share_size]) for b, all_B in rows for i in range(0, len(all_B), share_size)
+        parts = [
+            batch.select(all_B[i : i + micro_batch_size])
+            for batch, all_B in rows
+            for i in range(0, len(all_B), micro_batch_size)
         ]
-        loop.step(*(pad_batches([share]) for share in shares))
+        loop.step(*(pad_batches([part]) for part in parts))
 
     return step
 
 
 def serve(side: str, preset: str, length: int, batch_size: int, corpus: Path) -> None:
-    """One side: a step for each line of standard input."""
+    """Run one side: a step for each line of standard input."""
     torch.set_num_threads(2)
     data = open_data(corpus, HeldOutSettings())
     source = build_source(data.train, data.tokenizer, settings=ExampleSettings(max_length=length))
     if side == "ours":
         step = build_our_step(preset, max_tokens=MICRO_TOKENS)
     else:
-        step = build_plain_step(preset, share_size=int(side))
+        step = build_plain_step(preset, micro_batch_size=int(side))
     vocab_size = build_preset(preset).vocab_size
     with PeakMemory() as memory:
         for number, _ in enumerate(sys.stdin):
@@ -121,8 +123,8 @@ def serve(side: str, preset: str, length: int, batch_size: int, corpus: Path) ->
 
 
 def compare(case: Case, corpus: Path) -> dict[str, Any]:
-    """All sides in turns, a step each a round; the first round warms up."""
-    sizes = [size for size in SHARE_SIZES if size < case.batch_size]
+    """Time a step of every side per round; the first round is a warm-up."""
+    sizes = [size for size in MICRO_BATCH_SIZES if size < case.batch_size]
     names = {"ours": "ours", "plain": str(case.batch_size)} | {f"of {size}": str(size) for size in sizes}
     sides = {side: _start(name, case, corpus) for side, name in names.items()}
     answers: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
@@ -141,8 +143,8 @@ def compare(case: Case, corpus: Path) -> dict[str, Any]:
         found[f"{side}_seconds"] = [answer["seconds"] for answer in timed]
         found[f"{side}_speed"] = float(np.median([answer["tokens"] / answer["seconds"] for answer in timed]))
     found["padding"] = float(np.mean([answer["padding"] for answer in answers["plain"]]))
-    found["ratio"] = ratio(found["plain_seconds"], found["ours_seconds"])
-    by_size = {size: ratio(found[f"of {size}_seconds"], found["ours_seconds"]) for size in sizes}
+    found["ratio"] = median_ratio(found["plain_seconds"], found["ours_seconds"])
+    by_size = {size: median_ratio(found[f"of {size}_seconds"], found["ours_seconds"]) for size in sizes}
     by_size[case.batch_size] = found["ratio"]
     found["best_size"] = min(by_size, key=lambda size: by_size[size])
     found["best_ratio"] = by_size[found["best_size"]]
@@ -159,8 +161,8 @@ def _start(side: str, case: Case, corpus: Path) -> "subprocess.Popen[str]":
     )
 
 
-def measure_shares(corpus: Path, *, num_steps: int = 150) -> dict[str, float]:
-    """Where the seconds of a real run go: `albert pretrain nano` with a worker that makes examples ahead."""
+def measure_time_shares(corpus: Path, *, num_steps: int = 150) -> dict[str, float]:
+    """Measure the shares of model, optimizer and waiting in the time of `albert pretrain nano`."""
     with tempfile.TemporaryDirectory() as name:
         overrides = [f"num_steps={num_steps}", "num_evaluations=1", "held_out.num_examples=64"]
         run = pretrain("nano", data=corpus, out=Path(name) / "run", overrides=overrides)
@@ -175,31 +177,33 @@ def _list(sizes: tuple[int, ...]) -> str:
 
 
 def format_results(rows: list[dict[str, Any]], shares: dict[str, float]) -> str:
-    """The table of the report."""
+    """Format the section of docs/benchmarks.md."""
     lines = [
-        "A whole step: forward, both losses, backward, clipping, fused AdamW; no dropout; the same examples of real",
-        "novels (10% of them short, as published), two threads, each side in a process of its own, asked in turns.",
-        "*Plain* is a loop around `AlbertForPreTraining` with dynamic padding. *At its best*: the fastest of that and the",
-        f"same step gathered from shares of {_list(SHARE_SIZES)} sequences (in brackets which). Ours computes a step in",
-        f"shares of about {MICRO_TOKENS} pieces. Speeds are real pieces a second, medians.",
+        "A whole step: forward, both losses, backward, clipping, fused AdamW; no dropout; the same examples",
+        "from novels (10% of them short, as published); two threads; each side in its own process,",
+        "interleaved. *Plain* is a loop around `AlbertForPreTraining` with dynamic padding. *At its best*:",
+        f"the fastest of that and gradient accumulation over micro-batches of {_list(MICRO_BATCH_SIZES)}",
+        f"sequences (size in brackets). Ours uses micro-batches of about {MICRO_TOKENS} tokens. Speeds are",
+        "real tokens per second, medians.",
         "",
-        "| | ours | plain | ratio | needed | at its best | padded ÷ real | peak memory, ours ÷ plain |",
+        "| | ours | plain | ratio | target | at its best | padded ÷ real | peak memory, ours ÷ plain |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         case, memory = row["case"], row["ours_peak"] / row["plain_peak"]
         lines.append(
             f"| {case.preset}, {case.batch_size} × {case.length} | {row['ours_speed']:,.0f} | "
-            f"{row['plain_speed']:,.0f} | **{row['ratio']:.2f}×** | {case.needed} | "
+            f"{row['plain_speed']:,.0f} | **{row['ratio']:.2f}×** | {case.target} | "
             f"{row['best_ratio']:.2f}× ({row['best_size']}) | "
             f"{row['padding']:.2f} | {row['ours_peak'] / 2**20:.0f} ÷ {row['plain_peak'] / 2**20:.0f} MiB = "
             f"**{memory:.2f}** |"
         )
     lines += [
         "",
-        f"Of the seconds of `albert pretrain nano`, {shares['model']:.1%} are in the model and "
-        f"{shares['optimizer']:.1%} in the optimiser: together **{shares['model'] + shares['optimizer']:.1%}** "
-        f"(needed 90%); {shares['waited']:.1%} go into waiting for examples.",
+        f"`albert pretrain nano` spends {shares['model']:.1%} of its time in the model and",
+        f"{shares['optimizer']:.1%} in the optimizer, together",
+        f"**{shares['model'] + shares['optimizer']:.1%}** (target 90%), and {shares['waited']:.1%} waiting",
+        "for examples.",
     ]
     return "\n".join(lines)
 

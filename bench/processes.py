@@ -1,4 +1,4 @@
-"""Start worker processes that train a task together; each takes commands line by line."""
+"""Start worker processes that train together and take commands line by line."""
 
 import json
 import os
@@ -14,8 +14,8 @@ from bench.worker import Task
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a process runs: what stands before its command, and the interface that it talks through."""
+class Host:
+    """Where a process runs: the prefix of its command, and its network interface."""
 
     prefix: tuple[str, ...] = ()
     interface: str = "lo"
@@ -27,41 +27,41 @@ class Processes:
 
     found: tuple["subprocess.Popen[str]", ...]
 
-    def ask(self, line: str, *, ranks: Sequence[int] | None = None) -> list[dict[str, Any]]:
-        """Say the same to all of them, or to some, and wait for every answer."""
-        asked = [self.found[rank] for rank in (range(len(self.found)) if ranks is None else ranks)]
-        for process in asked:
+    def send(self, line: str, *, ranks: Sequence[int] | None = None) -> list[dict[str, Any]]:
+        """Send a command to all processes, or to some, and wait for every answer."""
+        receivers = [self.found[rank] for rank in (range(len(self.found)) if ranks is None else ranks)]
+        for process in receivers:
             assert process.stdin is not None
             process.stdin.write(f"{line}\n")
             process.stdin.flush()
-        return [_read_answer(process) for process in asked]
+        return [_read_answer(process) for process in receivers]
 
 
 def _read_answer(process: "subprocess.Popen[str]") -> dict[str, Any]:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
-        raise RuntimeError(f"a process ended with {process.wait()} instead of an answer")
+        raise RuntimeError(f"a worker process exited with code {process.wait()} without an answer")
     answer: dict[str, Any] = json.loads(line)
     return answer
 
 
 @contextmanager
 def start_processes(
-    task: Task, *, num_processes: int = 2, places: Sequence[Place] = (), address: str = "127.0.0.1"
+    task: Task, *, num_processes: int = 2, hosts: Sequence[Host] = (), address: str = "127.0.0.1"
 ) -> Iterator[Processes]:
-    """One thread each, on this machine; they end with the block."""
+    """Start processes with one thread each on this machine; they end with the block."""
     port = _find_port()
-    places = places or [Place()] * num_processes
+    hosts = hosts or [Host()] * num_processes
     found = tuple(
-        _start(task, place, rank=rank, num_processes=num_processes, address=address, port=port)
-        for rank, place in enumerate(places)
+        _start(task, host, rank=rank, num_processes=num_processes, address=address, port=port)
+        for rank, host in enumerate(hosts)
     )
     try:
         yield Processes(found)
         for process in found:
             assert process.stdin is not None
-            process.stdin.close()  # its input ends, and so does it
+            process.stdin.close()  # the process exits at the end of its input
         for process in found:
             process.wait()
     finally:
@@ -71,7 +71,7 @@ def start_processes(
 
 
 def _start(
-    task: Task, place: Place, *, rank: int, num_processes: int, address: str, port: int
+    task: Task, host: Host, *, rank: int, num_processes: int, address: str, port: int
 ) -> "subprocess.Popen[str]":
     env = {
         "RANK": rank,
@@ -79,11 +79,11 @@ def _start(
         "WORLD_SIZE": num_processes,
         "MASTER_ADDR": address,
         "MASTER_PORT": port,
-        "GLOO_SOCKET_IFNAME": place.interface,
+        "GLOO_SOCKET_IFNAME": host.interface,
         "OMP_NUM_THREADS": 1,
     }
     return subprocess.Popen(
-        [*place.prefix, sys.executable, "-m", "bench.worker", json.dumps(asdict(task))],
+        [*host.prefix, sys.executable, "-m", "bench.worker", json.dumps(asdict(task))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -1,6 +1,6 @@
 """Pretraining examples in the published style: documents in memory, Python lists, masks drawn once.
 
-The alternative that bench/examples.py measures against: written straightforwardly and left alone.
+The plain alternative that bench/examples.py measures against.
 """
 
 import random
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 @dataclass
 class Example:
-    """One masked pair."""
+    """A masked pair."""
 
     ids: list[int]
     segments: list[int]
-    places: list[int]
+    positions: list[int]
     targets: list[int]
     is_swapped: bool
 
@@ -30,7 +30,7 @@ def build_examples(
     vocab_size: int,
     seed: int = 0,
 ) -> list[Example]:
-    """All examples of all documents, in memory."""
+    """Build all examples of all documents in memory."""
     draw = random.Random(seed)
     examples = []
     for document in documents:
@@ -42,16 +42,16 @@ def build_examples(
             if sum(len(s) for s in chunk) >= target or is_last:
                 if len(chunk) > 1:
                     border = draw.randint(1, len(chunk) - 1)
-                    first = [piece for s in chunk[:border] for piece in s]
-                    second = [piece for s in chunk[border:] for piece in s]
+                    first = [token for s in chunk[:border] for token in s]
+                    second = [token for s in chunk[border:] for token in s]
                     _truncate(first, second, max_length - 3, draw)
                     is_swapped = draw.random() < 0.5
                     if is_swapped:
                         first, second = second, first
                     ids = [cls_id, *first, sep_id, *second, sep_id]
                     segments = [0] * (len(first) + 2) + [1] * (len(second) + 1)
-                    places, targets = _mask(ids, begins_word, {cls_id, sep_id}, mask_id, vocab_size, draw)
-                    examples.append(Example(ids, segments, places, targets, is_swapped))
+                    positions, targets = _mask(ids, begins_word, {cls_id, sep_id}, mask_id, vocab_size, draw)
+                    examples.append(Example(ids, segments, positions, targets, is_swapped))
                 chunk = []
                 target = _draw_target(max_length - 3, draw)
     return examples
@@ -79,13 +79,13 @@ def _mask(
     draw: random.Random,
 ) -> tuple[list[int], list[int]]:
     words: list[list[int]] = []
-    for place, piece in enumerate(ids):
-        if piece in special:
+    for position, token in enumerate(ids):
+        if token in special:
             continue
-        if words and not begins_word[piece] and words[-1][-1] == place - 1:
-            words[-1].append(place)
+        if words and not begins_word[token] and words[-1][-1] == position - 1:
+            words[-1].append(position)
         else:
-            words.append([place])
+            words.append([position])
     budget = max(1, round(0.15 * len(ids)))
     order = list(range(len(words)))
     draw.shuffle(order)
@@ -94,16 +94,16 @@ def _mask(
         if len(covered) >= budget:
             break
         count = draw.choices((1, 2, 3), weights=(6, 3, 2))[0]
-        span = [place for other in words[word : word + count] for place in other]
-        if len(covered) + len(span) > budget or any(place in covered for place in span):
+        span = [position for other in words[word : word + count] for position in other]
+        if len(covered) + len(span) > budget or any(position in covered for position in span):
             continue
         covered.update(span)
-    places = sorted(covered)
-    targets = [ids[place] for place in places]
-    for place in places:
+    positions = sorted(covered)
+    targets = [ids[position] for position in positions]
+    for position in positions:
         chance = draw.random()
         if chance < 0.8:
-            ids[place] = mask_id
+            ids[position] = mask_id
         elif chance < 0.9:
-            ids[place] = draw.randint(5, vocab_size - 1)
-    return places, targets
+            ids[position] = draw.randint(5, vocab_size - 1)
+    return positions, targets

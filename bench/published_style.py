@@ -1,6 +1,6 @@
-"""A straightforward preparation in the published style: text in memory, Python lists, one sentence at a time.
+"""A plain corpus preparation in the published style: text in memory, Python lists, one sentence at a time.
 
-Straightforward and left alone: it is what the real one is measured against.
+The alternative that bench/prepare.py measures against.
 """
 
 import pickle
@@ -15,7 +15,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[A-Z])")
 
 
 def preprocess_text(text: str) -> str:
-    """White space, quotation marks, accents and case, as published."""
+    """Normalize white space, quotation marks, accents and case, as published."""
     outputs = " ".join(text.strip().split())
     outputs = outputs.replace("``", '"').replace("''", '"')
     outputs = unicodedata.normalize("NFKD", outputs)
@@ -24,7 +24,7 @@ def preprocess_text(text: str) -> str:
 
 
 def encode_pieces(processor: SentencePieceProcessor, text: str) -> list[str]:
-    """Pieces with the rule for digit and comma, as published."""
+    """Encode a text into pieces, with the rule for a digit and a comma, as published."""
     new_pieces: list[str] = []
     for piece in processor.encode(text, out_type=str):
         if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
@@ -37,7 +37,7 @@ def encode_pieces(processor: SentencePieceProcessor, text: str) -> list[str]:
     return new_pieces
 
 
-def prepare_simply(paths: Sequence[Path], *, vocab: Path, out: Path) -> int:
+def prepare_in_memory(paths: Sequence[Path], *, vocab: Path, out: Path) -> int:
     """Pickle all documents as lists of lists of ids; return the number of tokens."""
     processor = SentencePieceProcessor(model_file=str(vocab))
     seen: set[str] = set()

@@ -1,6 +1,6 @@
-"""Time to quality: `python -m bench.quality SIDE …` trains one side for a number of steps or minutes.
+"""Measure the held-out loss after a number of steps or minutes: `python -m bench.quality SIDE …`.
 
-Both sides learn from the same corpus and are asked about the same held-out examples by the same code.
+Both sides are trained on the same corpus and evaluated by the same code on the same held-out examples.
 """
 
 import argparse
@@ -29,18 +29,18 @@ NUM_EXAMPLES = 2000
 
 
 @torch.inference_mode()
-def ask(model: AlbertModel, data: PretrainData, *, length: int) -> dict[str, Any]:
-    """Masked words and sentence order on the held-out documents, with standard errors."""
+def evaluate_model(model: AlbertModel, data: PretrainData, *, length: int) -> dict[str, Any]:
+    """Evaluate MLM and SOP on the held-out documents, with standard errors."""
     settings = ExampleSettings(max_length=length)
     source = build_held_out_source(data.held_out, data.tokenizer, settings, objective="sop")
     found = evaluate_pass(model.eval(), source, num_examples=NUM_EXAMPLES, max_tokens=4096)
     return dataclasses.asdict(found)
 
 
-def train_plainly(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
-    """The plain loop over the recipe's model: constant depth and length, linear warm-up and decay."""
+def train_plain(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
+    """Train the recipe's model in the plain loop: constant depth and length, linear warm-up and decay."""
     config = read_recipe(args.recipe, overrides=[f"model.vocab_size={data.tokenizer.vocab_size}"]).model
-    assert config is not None, "a recipe for continuing has no model to begin with"
+    assert config is not None, "the recipe has no model"
     settings = ExampleSettings(max_length=args.length)
     source = build_source(data.train, data.tokenizer, settings=settings, seed=args.seed)
     num_steps = args.steps or count_plain_steps(args, config, source)
@@ -62,18 +62,18 @@ def train_plainly(args: argparse.Namespace, data: PretrainData) -> dict[str, Any
         "steps": num_steps,
         "seconds": seconds,
         "curve": curve,
-        **ask(model, data, length=args.length),
+        **evaluate_model(model, data, length=args.length),
     }
 
 
 def count_plain_steps(args: argparse.Namespace, config: ModelConfig, source: ExampleSource) -> int:
-    """How many steps of the plain loop fit into the budget: timed for half a minute, as ours times itself."""
+    """Time the plain loop for half a minute, and return the number of steps that fit into the budget."""
     loop = PlainLoop(config, learning_rate=0.0)
     began, done = 0.0, 0
     for step, batches in enumerate(
         iter_steps(source, batch_size=args.batch_size, first_step=0, num_steps=1000)
     ):
-        if step == 3:  # warm by now
+        if step == 3:  # after the warm-up
             began = time.perf_counter()
         elif step > 3 and time.perf_counter() - began > 30:
             done = step - 3
@@ -86,7 +86,7 @@ def count_plain_steps(args: argparse.Namespace, config: ModelConfig, source: Exa
 
 
 def train_ours(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
-    """`albert pretrain`, as anyone would call it."""
+    """Train with `albert pretrain`."""
     from albert.cli.command import ProgressDisplay
     from albert.training.pretrain import pretrain
     from albert.training.run_folder import iter_records
@@ -114,16 +114,16 @@ def train_ours(args: argparse.Namespace, data: PretrainData) -> dict[str, Any]:
         "settings": settings.model_dump(mode="json"),
         "seconds": seconds,
         "curve": curve,
-        **ask(model, data, length=args.length),
+        **evaluate_model(model, data, length=args.length),
     }
 
 
 def main() -> None:
-    """Train one side and write what came out as JSON."""
+    """Train one side, and write the result as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("side", choices=["ours", "plain"])
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--held-out", type=Path, help="another prepared corpus to be asked about")
+    parser.add_argument("--held-out", type=Path, help="prepared corpus to evaluate on")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--budget")
@@ -138,7 +138,7 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     held_out = [f"held_out.data={args.held_out}"] if args.held_out else []
     data = open_data(args.data, read_recipe("nano", overrides=held_out).held_out)
-    found = (train_ours if args.side == "ours" else train_plainly)(args, data)
+    found = (train_ours if args.side == "ours" else train_plain)(args, data)
     arguments = {key: str(value) for key, value in vars(args).items()}
     write_json(args.out, {"arguments": arguments, **found})
     print(json.dumps({key: found[key] for key in ("seconds", "mlm_loss", "mlm_accuracy", "pair_accuracy")}))

@@ -1,4 +1,4 @@
-"""`python -m bench saving`: what a checkpoint costs two processes that train, written aside or waited for."""
+"""`python -m bench saving`: measure the cost of background and blocking checkpoints of two processes."""
 
 import statistics
 import sys
@@ -14,75 +14,80 @@ TASKS = {
     "base": Task("base", num_sequences=8, length=64),
 }
 STRATEGIES = ("ddp", "fsdp")
-STEPS = {"nano": 8, "base": 5}  # a stretch, in which a checkpoint is begun and written
+STEPS = {"nano": 8, "base": 5}  # of a block, in which a checkpoint is started and written
 ROUNDS = 5
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds: of a step, of a call that saves, and of all that a checkpoint added to a stretch of steps."""
+    """Seconds of a step, of the saving call, and added to a block of steps by either type of checkpoint."""
 
     step: float
     blocked: float
-    aside: float
-    waited: float
+    background: float
+    blocking: float
 
 
 def measure_cost(task: Task, *, steps: int) -> Cost:
-    """Stretches of steps in turns: without a checkpoint, with one written aside, with one waited for."""
+    """Interleave blocks of steps without a checkpoint, with a background one, and with a blocking one."""
     print(f"{task.shape}, {task.strategy}", file=sys.stderr, flush=True)
-    plain, aside, waited, blocked = [], [], [], []
+    plain, background, blocking, blocked = [], [], [], []
     with tempfile.TemporaryDirectory() as folder, start_processes(task) as processes:
 
-        def stretch(save: Callable[[], float]) -> float:
+        def time_block(save: Callable[[], float]) -> float:
             saved = save()
-            calls = processes.ask(f"step together {steps}")[0]["calls"]
-            settled = _ask(processes, "settle")
-            taken: float = sum(call["seconds"] for call in calls)
-            return saved + settled + taken
+            calls = processes.send(f"step synced {steps}")[0]["calls"]
+            flushed = _send(processes, "flush")
+            seconds: float = sum(call["seconds"] for call in calls)
+            return saved + flushed + seconds
 
-        def save_aside() -> float:
-            blocked.append(_ask(processes, f"save aside {folder}/aside"))
+        def save_in_background() -> float:
+            blocked.append(_send(processes, f"save background {folder}/background"))
             return blocked[-1]
 
-        stretch(save_aside)  # warms up
+        time_block(save_in_background)  # warm-up
         for _ in range(ROUNDS):
-            plain.append(stretch(lambda: 0.0))
-            aside.append(stretch(save_aside))
-            # Spread tensors are written by all, or gathered first: nobody waits for them here.
+            plain.append(time_block(lambda: 0.0))
+            background.append(time_block(save_in_background))
+            # Sharded tensors are written by all processes or gathered first; no blocking save is measured.
             if task.strategy == "ddp":
-                waited.append(stretch(lambda: _ask(processes, f"save waiting {folder}/waiting")))
+                blocking.append(time_block(lambda: _send(processes, f"save blocking {folder}/blocking")))
     return Cost(
         step=statistics.median(plain) / steps,
         blocked=statistics.median(blocked[1:]),
-        aside=statistics.median(with_one - without for with_one, without in zip(aside, plain, strict=True)),
-        waited=statistics.median(one - none for one, none in zip(waited or plain, plain, strict=True)),
+        background=_median_difference(background, plain),
+        blocking=_median_difference(blocking or plain, plain),
     )
 
 
-def _ask(processes: Processes, line: str) -> float:
-    return max(float(answer["seconds"]) for answer in processes.ask(line))
+def _median_difference(times: list[float], plain: list[float]) -> float:
+    return statistics.median(one - other for one, other in zip(times, plain, strict=True))
+
+
+def _send(processes: Processes, line: str) -> float:
+    return max(float(answer["seconds"]) for answer in processes.send(line))
 
 
 def format_section() -> str:
-    """The table."""
+    """Measure, and format the table."""
     lines = [
-        "Two processes, one thread each, AdamW, random pieces; in turns a stretch of steps without a checkpoint, one "
-        f"with a checkpoint written aside, and one that waits for it; medians of {ROUNDS} rounds. *Added* is what the "
-        "whole stretch took longer, the writing, hashing and renaming included; a share is of the time between two "
-        "checkpoints. Both cores compute already: what the writing needs is taken from the training.",
+        "Two processes with one thread each, AdamW, random tokens. Blocks of steps without a checkpoint,",
+        f"with one written in the background, and with a blocking one are interleaved; medians of {ROUNDS}",
+        "rounds. *Added* is the additional time of the block, with writing, hashing and renaming. Shares",
+        "are of the time between two checkpoints. Training uses both cores, so writing slows it down.",
         "",
-        "| shape | strategy | a step | call returns after | added, aside | added, waited for | aside, one a minute | "
-        "one in ten minutes (default) | needed |",
+        "| shape | strategy | step | call returns after | added, background | added, blocking | "
+        "background, one per minute | one per ten minutes (default) | target |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, task in TASKS.items():
         for strategy in STRATEGIES:
             cost = measure_cost(replace(task, strategy=strategy), steps=STEPS[name])
             print(cost, file=sys.stderr, flush=True)
-            waited = f"{cost.waited:.2f} s" if cost.waited else "–"
+            blocking = f"{cost.blocking:.2f} s" if cost.blocking else "–"
             lines.append(
-                f"| {name} | {strategy} | {cost.step:.2f} s | {cost.blocked:.3f} s | {cost.aside:.2f} s | {waited} | "
-                f"**{cost.aside / 60:.1%}** | {cost.aside / 600:.2%} | < 5% |"
+                f"| {name} | {strategy} | {cost.step:.2f} s | {cost.blocked:.3f} s | "
+                f"{cost.background:.2f} s | {blocking} | **{cost.background / 60:.1%}** | "
+                f"{cost.background / 600:.2%} | < 5% |"
             )
     return "\n".join(lines)

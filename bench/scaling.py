@@ -1,8 +1,8 @@
 """`python -m bench.scaling`: compute the step time of N processes from a model, a batch and a network.
 
-`bench/exchange.py` has the formula of DDP. FSDP2 of the root alone gathers the weights before
-the forward pass and scatters the gradients after the backward pass, half of the ring each, and hides nothing.
-No torch.
+`bench/exchange.py` has the formula of DDP. FSDP2 on the root module gathers the weights before the forward
+pass and scatters the gradients after the backward pass, half of a ring all-reduce each, and hides nothing.
+Does not import torch.
 """
 
 import argparse
@@ -15,7 +15,7 @@ NUM_PROCESSES = (1, 2, 4, 8, 16, 32, 64)
 
 
 def predict_fsdp(job: Job, link: Link, *, num_processes: int) -> StepTime:
-    """All weights are gathered first and all gradients scattered last; each process moves its own part."""
+    """Predict a step of FSDP2: gather all weights, compute, scatter all gradients, update a part each."""
     return StepTime(
         compute_seconds=(job.model_seconds + job.optimizer_seconds) / num_processes,
         exposed_seconds=link.find_ring_seconds(job.num_bytes, num_processes=num_processes),
@@ -37,7 +37,7 @@ def build_table(
     bandwidths: Sequence[float],
     strategy: str = "ddp",
 ) -> list[str]:
-    """Seconds a step and how many times faster than one process, for each number of processes."""
+    """Build the rows of a Markdown table: seconds per step and the speed-up, by number of processes."""
     pair = build_pair(shape)
     names = [f"{family}, {bandwidth / 1e9:g} Gbit/s" for bandwidth in bandwidths for family in pair]
     lines = [f"| processes | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
@@ -60,30 +60,28 @@ def _format_seconds(seconds: float) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Print the table for a reader's own figures."""
+    """Print the table for the given figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.scaling", description=__doc__.partition("\n")[0])
     parser.add_argument("--shape", default="large", choices=["nano", "base", "large", "xlarge", "xxlarge"])
-    parser.add_argument("--sequences", type=int, default=4096, help="of a step, over all processes")
+    parser.add_argument("--sequences", type=int, default=4096, help="per step, over all processes")
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--micro-batch-tokens", type=int, default=32768)
+    parser.add_argument("--operations", type=float, default=50e12, help="per second, reached by one process")
+    parser.add_argument("--latency", type=float, default=50e-6, help="seconds between neighbors")
     parser.add_argument(
-        "--operations", type=float, default=50e12, help="a second, that one process really reaches"
-    )
-    parser.add_argument("--latency", type=float, default=50e-6, help="seconds from a process to the next")
-    parser.add_argument(
-        "--bandwidth", type=float, nargs="+", default=[1e9, 10e9, 100e9], help="bits a second"
+        "--bandwidth", type=float, nargs="+", default=[1e9, 10e9, 100e9], help="bits per second"
     )
     parser.add_argument("--strategy", default="ddp", choices=sorted(STRATEGIES))
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     table = build_table(
-        asked.shape,
-        num_tokens=asked.sequences * asked.length,
-        length=asked.length,
-        micro_batch_tokens=asked.micro_batch_tokens,
-        operations_per_second=asked.operations,
-        latency_seconds=asked.latency,
-        bandwidths=asked.bandwidth,
-        strategy=asked.strategy,
+        options.shape,
+        num_tokens=options.sequences * options.length,
+        length=options.length,
+        micro_batch_tokens=options.micro_batch_tokens,
+        operations_per_second=options.operations,
+        latency_seconds=options.latency,
+        bandwidths=options.bandwidth,
+        strategy=options.strategy,
     )
     print("\n".join(table))
 

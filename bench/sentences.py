@@ -1,7 +1,7 @@
-"""Sentence splitters against the hand-checked sample and the clock: boundaries found and megabytes a second.
+"""Compare sentence splitters: F1 of the boundaries on a hand-checked sample, and megabytes per second.
 
-`python -m bench.sentences [TEXT_FILE…]` prints them; files are read as one paragraph a line. Libraries that
-are not installed are left out.
+`python -m bench.sentences [TEXT_FILE…]` prints both; files have one paragraph per line. Libraries that are
+not installed are skipped.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from albert.text.sentences import iter_sentences
-from bench.timing import summarise, time_in_turns
+from bench.timing import summarize, time_interleaved
 
 SAMPLE_DIR = Path(__file__).parents[1] / "tests" / "data" / "sentences"
 LANGUAGES = ("en", "de", "fr", "zh")
@@ -23,7 +23,7 @@ Splitter = Callable[[str], Iterable[str]]
 
 @dataclass(frozen=True)
 class Score:
-    """Boundaries inside paragraphs: found and right, found and wrong, missed."""
+    """True positives, false positives and false negatives of the boundaries inside paragraphs."""
 
     right: int = 0
     wrong: int = 0
@@ -31,23 +31,23 @@ class Score:
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
+        """Return the harmonic mean of precision and recall."""
         return 2 * self.right / (2 * self.right + self.wrong + self.missed)
 
 
 def read_sample(language: str) -> list[list[str]]:
-    """The paragraphs of a language's sample, each a list of its sentences."""
+    """Read the paragraphs of a language's sample, each as a list of sentences."""
     text = (SAMPLE_DIR / f"{language}.txt").read_text(encoding="utf-8")
     return [block.splitlines() for block in text.strip().split("\n\n")]
 
 
 def join_sentences(sentences: Sequence[str], *, language: str) -> str:
-    """The paragraph as it was before it was cut; Chinese has no space between sentences."""
+    """Join sentences into a paragraph; Chinese has no spaces between them."""
     return ("" if language == "zh" else " ").join(sentences)
 
 
 def score_splitter(split: Splitter, *, language: str) -> Score:
-    """Cut every paragraph of the sample and count; white space does not count, for splitters change it."""
+    """Split every paragraph of the sample, and compare boundaries, ignoring white space."""
     right = wrong = missed = 0
     for sentences in read_sample(language):
         gold = _boundaries(sentences)
@@ -61,7 +61,7 @@ def score_splitter(split: Splitter, *, language: str) -> Score:
 
 
 def _boundaries(sentences: Iterable[str]) -> set[int]:
-    """After how many visible characters each sentence but the last ends."""
+    """Return the number of visible characters before the end of each sentence but the last."""
     ends, seen = [], 0
     for sentence in sentences:
         visible = sum(map(len, sentence.split()))
@@ -99,7 +99,7 @@ def _spacy(module: Any, language: str) -> Splitter:
 
 def _sentence_splitter(module: Any, language: str) -> Splitter:
     if language == "zh":
-        raise ValueError("has no Chinese")
+        raise ValueError("no Chinese")
     split: Splitter = module.SentenceSplitter(language=language).split
     return split
 
@@ -113,7 +113,7 @@ def _razdel(module: Any, language: str) -> Splitter:
     return lambda text: [part.text for part in module.sentenize(text)]
 
 
-# Name: the module to import, and how it cuts a paragraph of a language.
+# The module to import, and a function that builds its splitter for a language.
 _LIBRARIES: dict[str, tuple[str, Callable[[Any, str], Splitter]]] = {
     "pysbd": ("pysbd", _pysbd),
     "syntok": ("syntok.segmenter", _syntok),
@@ -126,7 +126,7 @@ _LIBRARIES: dict[str, tuple[str, Callable[[Any, str], Splitter]]] = {
 
 
 def build_splitters(language: str) -> dict[str, Splitter]:
-    """Ours, and every library that is installed and knows the language."""
+    """Build our splitter, and those of the installed libraries that support the language."""
     found = {name: _build(module, build, language) for name, (module, build) in _LIBRARIES.items()}
     return {
         "ours": lambda text: iter_sentences(text, language=language),
@@ -142,14 +142,14 @@ def _build(module: str, build: Callable[[Any, str], Splitter], language: str) ->
 
 
 def measure(paragraphs: Sequence[str] | None = None, *, repeats: int = 3) -> dict[str, Any]:
-    """F1 on the sample by language, and megabytes a second on English paragraphs on one core."""
+    """Measure F1 on the sample by language, and MB per second on English paragraphs with one core."""
     paragraphs = paragraphs or _TEXTS.read_text(encoding="utf-8").splitlines() * 20
     megabytes = sum(len(text.encode()) for text in paragraphs) / 1e6
     steps = {name: _over(split, paragraphs) for name, split in build_splitters("en").items()}
-    times = time_in_turns(steps, repeats=repeats)
+    times = time_interleaved(steps, repeats=repeats)
     return {
         "megabytes": megabytes,
-        "megabytes_per_second": {name: megabytes / summarise(times[name]).seconds for name in steps},
+        "megabytes_per_second": {name: megabytes / summarize(times[name]).seconds for name in steps},
         "f1": {
             language: {
                 name: score_splitter(split, language=language).f1
@@ -161,12 +161,12 @@ def measure(paragraphs: Sequence[str] | None = None, *, repeats: int = 3) -> dic
 
 
 def format_results(found: dict[str, Any]) -> str:
-    """The table of docs/benchmarks.md."""
+    """Format the section of docs/benchmarks.md."""
     speeds, scores = found["megabytes_per_second"], found["f1"]
     lines = [
-        "F1 of the boundaries inside paragraphs of the hand-checked sample (`tests/data/sentences`), which",
-        "was the development set of our rules and so is kind to them; and megabytes a second on one core,",
-        f"{found['megabytes']:.1f} MB of English novels. Libraries as far as they are installed.",
+        "F1 of the boundaries inside paragraphs of the hand-checked sample (`tests/data/sentences`), and MB",
+        f"per second on {found['megabytes']:.1f} MB of English novels with one core. Our rules were",
+        "developed on this sample, so our F1 is optimistic. Libraries that were not installed are missing.",
         "",
         f"| | {' | '.join(LANGUAGES)} | MB/s |",
         f"|---|{'---|' * len(LANGUAGES)}---|",

@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Both splits, and what they are."""
+    """Both splits, and a description of the data."""
 
     train: list[Row]
     dev: list[Row]
@@ -48,7 +48,7 @@ def read_sentences() -> Sentences:
     archive, vocabulary = DATA / "glue.tar.xz", DATA / "vocab" / "30k-clean.model"
     if not archive.exists() or not vocabulary.exists():
         return Sentences(
-            draw_rows("train"), draw_rows("dev"), "rows drawn with the lengths of SST-2's sentences"
+            draw_rows("train"), draw_rows("dev"), "Random rows with the lengths of SST-2's sentences"
         )
     task, tokenizer = PUBLISHED_TASKS["sst-2"], load_tokenizer(vocabulary)
     splits = {}
@@ -63,7 +63,7 @@ def read_sentences() -> Sentences:
 
 
 def draw_rows(split: str, *, seed: int = 0) -> list[Row]:
-    """As many rows as the split has, of such lengths: on these alone the speed depends."""
+    """Draw as many rows as the split has, with the lengths of its sentences; speed depends on these only."""
     draw = np.random.default_rng(seed)
     lengths = np.interp(draw.random(_COUNTS[split]), _SHARES, _LENGTHS[split]).round().astype(int)
     text = np.resize(ragged_batch().tokens.ids_T.numpy(), int(lengths.sum()))
@@ -72,31 +72,31 @@ def draw_rows(split: str, *, seed: int = 0) -> list[Row]:
 
 
 def shuffle(rows: Sequence[Row], *, seed: int = 0) -> list[Row]:
-    """The rows in any order."""
-    return [rows[place] for place in np.random.default_rng(seed).permutation(len(rows))]
+    """Shuffle the rows."""
+    return [rows[index] for index in np.random.default_rng(seed).permutation(len(rows))]
 
 
 def group_by_length(rows: Sequence[Row], *, seed: int = 0) -> list[Row]:
-    """An epoch as the Trainer groups it: fifty batches at a time are sorted by length."""
+    """Order an epoch like the Trainer's grouping by length: 50 batches at a time are sorted."""
     from transformers.trainer_pt_utils import get_length_grouped_indices
 
     generator = torch.Generator().manual_seed(seed)
     order = get_length_grouped_indices([len(row.ids) for row in rows], BATCH_SIZE, generator=generator)
-    return [rows[place] for place in order]
+    return [rows[index] for index in order]
 
 
-def deal_rounds(rows: Sequence[Row], *, num_rounds: int, num_batches: int) -> list[list[Row]]:
-    """Rounds of some batches of neighbours each, spread evenly over the rows, so that they are alike."""
+def split_rounds(rows: Sequence[Row], *, num_rounds: int, num_batches: int) -> list[list[Row]]:
+    """Split rows into similar rounds of batches of consecutive rows, spread evenly over all rows."""
     count = num_rounds * num_batches
     table = ((np.arange(count) + 0.5) * (len(rows) // BATCH_SIZE) / count).astype(int)
     table = table.reshape(num_batches, num_rounds)
-    table[1::2] = table[1::2, ::-1].copy()  # now the one, now the other round gets the longer batch
+    table[1::2] = table[1::2, ::-1].copy()  # rounds alternate in getting the longer batch
     starts = (table * BATCH_SIZE).T.tolist()
-    return [[row for start in places for row in rows[start : start + BATCH_SIZE]] for places in starts]
+    return [[row for start in group for row in rows[start : start + BATCH_SIZE]] for group in starts]
 
 
 def measure_padding(rows: Sequence[Row], *, batch_size: int, is_full: bool = False) -> float:
-    """Padded tokens to real ones, in batches of neighbours."""
+    """Compute padded ÷ real tokens in batches of consecutive rows."""
     lengths = [len(row.ids) for row in rows]
     batches = [lengths[i : i + batch_size] for i in range(0, len(lengths), batch_size)]
     longest = (MAX_LENGTH if is_full else max(batch) for batch in batches)

@@ -1,4 +1,4 @@
-"""Time functions in turns, in one run."""
+"""Time functions interleaved in one run."""
 
 import gc
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Timing:
-    """The median time, and the spread of the middle half."""
+    """The median and the quartiles of a time."""
 
     seconds: float
     low: float
@@ -24,8 +24,8 @@ class Timing:
         return f"{self.seconds * scale:.3g} {unit} ({self.low * scale:.3g}–{self.high * scale:.3g})"
 
 
-def time_in_turns(functions: Mapping[str, Callable[[], Any]], *, repeats: int) -> dict[str, list[float]]:
-    """Seconds of each call; one untimed round first, then every function once a round."""
+def time_interleaved(functions: Mapping[str, Callable[[], Any]], *, repeats: int) -> dict[str, list[float]]:
+    """Time every function once per round, after an untimed round; return the seconds of each call."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for round_number in range(repeats + 1):
         for name, function in functions.items():
@@ -37,14 +37,14 @@ def time_in_turns(functions: Mapping[str, Callable[[], Any]], *, repeats: int) -
     return times
 
 
-def summarise(seconds: list[float]) -> Timing:
-    """Median and quartiles."""
+def summarize(seconds: list[float]) -> Timing:
+    """Compute the median and the quartiles."""
     low, middle, high = statistics.quantiles(seconds, n=4)
     return Timing(middle, low, high)
 
 
-def ratio(slow: list[float], fast: list[float]) -> float:
-    """The median over rounds of one side's time to the other's in the same round."""
+def median_ratio(slow: list[float], fast: list[float]) -> float:
+    """Compute the median over rounds of one side's time divided by the other's in the same round."""
     return statistics.median(a / b for a, b in zip(slow, fast, strict=True))
 
 

@@ -1,14 +1,14 @@
-"""One process of a measurement: a line on standard input says what to do, a line of JSON tells what it took.
+"""A worker process of a measurement: reads commands from standard input, answers each with a line of JSON.
 
-    step together COUNT     training steps with the others; each takes its share of the batch
-    step apart COUNT        the same share, and nothing is exchanged
-    step alone COUNT        the whole batch, while the others wait
+    step synced COUNT       training steps with the other processes, each on its part of the batch
+    step unsynced COUNT     the same part of the batch, without exchanging gradients
+    step single COUNT       the whole batch in one process, while the others wait
     buckets                 when DDP sends which part of the gradient, as a share of the backward pass
-    save WAY FOLDER         begin a checkpoint: aside, while training goes on, or waiting for it
-    settle                  wait for the one that is being written aside
-    reduce BYTES COUNT      an all-reduce by itself
+    save MODE FOLDER        start a checkpoint: `background` writes it during training, `blocking` waits
+    flush                   wait for the checkpoint that is written in the background
+    reduce BYTES COUNT      an all-reduce
 
-`python -m bench.worker TASK` with the environment that torchrun would set; TASK is JSON.
+`python -m bench.worker TASK` needs the environment that torchrun sets; TASK is JSON.
 """
 
 import json
@@ -47,9 +47,9 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """What a process trains: a shape and a family of `build_pair`, and one step's batch over all processes.
+    """A shape and a family of `build_pair`, and the batch of a step over all processes.
 
-    An empty `shape` trains nothing. `optimizer` is a recipe's, or `sgd`, which keeps no moments.
+    An empty `shape` trains nothing. `optimizer` is one of the recipes', or `sgd`, which has no moments.
     """
 
     shape: str = ""
@@ -61,17 +61,17 @@ class Task:
     optimizer: str = "adamw"
 
 
-class Apart(DistributedContext):
-    """A network that was spread over processes, trained for a while as if there were no others."""
+class Unsynced(DistributedContext):
+    """Train a DDP network without exchanging gradients."""
 
     def accumulate(self, network: nn.Module, *, is_last: bool) -> AbstractContextManager[Any]:
-        """Gradients stay where they are."""
+        """Keep the gradients in this process."""
         assert isinstance(network, DistributedDataParallel)
         return network.no_sync()
 
 
 class Worker:
-    """The model of a task and what can be asked of it."""
+    """The model of a task, and the commands."""
 
     def __init__(self, task: Task, world: DistributedContext) -> None:
         self.task, self.world = task, world
@@ -87,24 +87,25 @@ class Worker:
         )
         self.batch = build_random_batch(config, num_sequences=task.num_sequences, length=task.length)
 
-    def step(self, way: str, count: str) -> Answer:
-        """Whole training steps as `albert pretrain` takes them; seconds of each, and the bytes of all."""
-        world = self.world if way == "together" else Apart()
-        train_step = build_train_step(self.network, self.optimizer, world=world)
-        shares = self._cut(is_whole=way == "alone")
+    def step(self, mode: str, count: str) -> Answer:
+        """Take training steps like `albert pretrain`; return the seconds of each and the bytes of all."""
+        world = self.world if mode == "synced" else Unsynced()
+        train_step = build_train_step(self.network, self.optimizer, context=world)
+        micro_batches = self._cut(is_whole=mode == "single")
 
-        def take() -> Answer:
-            report = train_step.run(shares, train_step.plan(shares), learning_rate=1e-6, options={})
+        def run() -> Answer:
+            plan = train_step.plan(micro_batches)
+            report = train_step.run(micro_batches, plan, learning_rate=1e-6, options={})
             return {"model": report.model_seconds, "optimizer": report.optimizer_seconds}
 
-        return measure(take, count=int(count), is_together=way == "together")
+        return measure(run, count=int(count), is_synced=mode == "synced")
 
-    def save(self, way: str, folder: str) -> Answer:
-        """The state after a step, as the loop saves it; seconds until training may go on."""
+    def save(self, mode: str, folder: str) -> Answer:
+        """Save a checkpoint like the training loop; return the seconds until training can continue."""
         began = time.perf_counter()
         tensors = list_tensors(self.model, self.optimizer)
-        self.saved += 1  # in all processes, which write parts of the same checkpoint
-        if way == "aside":
+        self.saved += 1  # the same in all processes: each writes its part of the checkpoint
+        if mode == "background":
             if self.saver is None:
                 self.saver = DistributedCheckpointFolder(Path(folder), 2, self.world)
             self.saver.save(Checkpoint(self.saved, tensors, {}))
@@ -114,8 +115,8 @@ class Worker:
             dist.barrier()
         return {"seconds": time.perf_counter() - began}
 
-    def settle(self) -> Answer:
-        """Seconds until the last checkpoint has its name."""
+    def flush(self) -> Answer:
+        """Return the seconds until the last checkpoint is complete."""
         began = time.perf_counter()
         if self.saver is not None:
             self.saver.wait()
@@ -128,13 +129,13 @@ class Worker:
         return cut_batch(self.batch.select(rows), max_tokens=self.task.micro_batch_tokens)
 
     def list_buckets(self) -> Answer:
-        """Bytes, and the time since the forward pass as a share of the last bucket's; once a process."""
+        """List each bucket's bytes and its time after the forward pass, divided by the last one's."""
         assert isinstance(self.network, DistributedDataParallel)
         seen: list[tuple[int, float]] = []
         began = 0.0
 
-        # DDP reads these annotations and refuses others.
-        def note(
+        # DDP checks these annotations.
+        def record(
             group: Any,
             bucket: dist.GradBucket,  # type: ignore[name-defined]
         ) -> torch.futures.Future[torch.Tensor]:
@@ -146,28 +147,28 @@ class Worker:
             seen.clear()
             began = time.perf_counter()
 
-        self.network.register_comm_hook(None, note)
+        self.network.register_comm_hook(None, record)
         self.network.register_forward_hook(begin)
-        self.step("together", "3")
+        self.step("synced", "3")
         return {"buckets": [(size, (moment - began) / (seen[-1][1] - began)) for size, moment in seen]}
 
 
-def measure(function: Callable[[], Answer], *, count: int, is_together: bool) -> Answer:
-    """Call so many times; seconds of each call, with what it tells itself, and the traffic of all."""
+def measure(function: Callable[[], Answer], *, count: int, is_synced: bool) -> Answer:
+    """Call a function `count` times; return each call's seconds and own figures, and the traffic of all."""
     calls: list[Answer] = []
-    if is_together:
+    if is_synced:
         dist.barrier()
     traffic, loopback = count_traffic(), count_loopback()
     for _ in range(count):
         began = time.perf_counter()
-        told = function()
-        calls.append({**told, "seconds": time.perf_counter() - began})
+        figures = function()
+        calls.append({**figures, "seconds": time.perf_counter() - began})
     moved = count_traffic() - traffic
     return {"calls": calls, "traffic": asdict(moved), "loopback": count_loopback() - loopback}
 
 
 def reduce_alone(num_bytes: str, count: str) -> Answer:
-    """An all-reduce of float32 numbers; one untimed first."""
+    """Time all-reduces of float32 numbers after an untimed one."""
     numbers = torch.zeros(int(num_bytes) // 4)
     dist.all_reduce(numbers)
 
@@ -175,11 +176,11 @@ def reduce_alone(num_bytes: str, count: str) -> Answer:
         dist.all_reduce(numbers)
         return {}
 
-    return measure(call, count=int(count), is_together=True)
+    return measure(call, count=int(count), is_synced=True)
 
 
 def serve(task: Task) -> None:
-    """Answer line after line until there are no more."""
+    """Answer commands until the end of the input."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     with open_distributed("fsdp" if task.strategy == "fsdp" else "ddp", "cpu") as world:
@@ -187,7 +188,7 @@ def serve(task: Task) -> None:
         verbs: dict[str, Callable[..., Answer]] = {"reduce": reduce_alone}
         if worker is not None:
             verbs |= {"step": worker.step, "buckets": worker.list_buckets}
-            verbs |= {"save": worker.save, "settle": worker.settle}
+            verbs |= {"save": worker.save, "flush": worker.flush}
         for line in sys.stdin:
             verb, *words = line.split()
             print(json.dumps(verbs[verb](*words)), flush=True)

@@ -1,12 +1,13 @@
 """Write docs/api.md, the Python reference, from the docstrings of the public names: `make api`.
 
-The source is parsed, not imported: the page is the same under every version of Python and needs no torch.
-Libraries for this (griffe2md, pdoc) follow modules or build a site; here the public names are few and live in
+The source is parsed, not imported, so the page does not depend on the version of Python and needs no torch.
+Libraries for this (griffe2md, pdoc) document whole modules or build a site. The public names are few and in
 many modules, so a table of them is simpler.
 """
 
 import ast
 import re
+import textwrap
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,30 +16,32 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "api.md"
 PACKAGE = ROOT / "src" / "albert"
 WIDTH = 100
+PAGE_WIDTH = 120
+SECTION = re.compile(r"(Args|Returns|Raises):\n")  # of a docstring
 # Called by the package or by pydantic, never by a user.
 HIDDEN = ("staticmethod", "model_validator")
 
-INTRODUCTION = """# The Python reference
+INTRODUCTION = """# Python reference
 
-Generated from the docstrings by `make api`. `import albert` is fast: its names are loaded when they are first
-used. Import other names from their module, as in `from albert.model.runtime import RuntimeSettings`.
+Generated from the docstrings by `make api`. `import albert` is fast, because its names are loaded on first
+use. Import other names from their module, as in `from albert.model.runtime import RuntimeSettings`.
 """
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a sentence, and the names below it by module."""
+    """A heading, its description, and the names below it by module."""
 
     title: str
-    words: str
+    description: str
     modules: tuple[str, ...]
 
 
 SECTIONS = (
     Section(
         "Predict",
-        "`albert.load` opens any model for prediction; the predictor has a method for each task. `Texts` are "
-        "a list or tuple of texts, and a `TextOrPair` is one text or a tuple of two.",
+        "`albert.load` opens any model for prediction; the predictor has a method for each task. `Texts` is "
+        "a list or tuple of texts; `TextOrPair` is one text or a tuple of two.",
         (
             "tasks.predictor: load",
             "inference.predictor: Predictor",
@@ -47,7 +50,7 @@ SECTIONS = (
     ),
     Section(
         "Predictions",
-        "Frozen dataclasses.",
+        "The results of prediction: frozen dataclasses.",
         (
             "inference.predictor: Candidate OrderAnswer",
             "tasks.classification: Classification LabelSet",
@@ -58,8 +61,8 @@ SECTIONS = (
     ),
     Section(
         "Build on the encoder",
-        "Hidden states for your own token ids and losses. `Rows` are lists of ids for each sequence, or "
-        "tensors or arrays of them.",
+        "Compute hidden states of your own token ids, and train with your own losses. `Rows` are lists of "
+        "ids, tensors or arrays, one for each sequence, or one rectangular tensor or array.",
         (
             "inference.sequence_encoder: load_encoder SequenceEncoder",
             "inference.sequence_encoder: PaddedModel PaddedOutput",
@@ -67,7 +70,7 @@ SECTIONS = (
     ),
     Section(
         "Train",
-        "The commands of the same names; more in [pretraining.md](pretraining.md) and "
+        "The same as the commands `pretrain` and `finetune`: see [pretraining.md](pretraining.md) and "
         "[finetuning.md](finetuning.md).",
         (
             "training.pretrain: pretrain PretrainResult",
@@ -78,7 +81,7 @@ SECTIONS = (
     ),
     Section(
         "Evaluate",
-        "A fine-tuned model, or several as an ensemble, on a labeled split.",
+        "Evaluate a fine-tuned model, or several as an ensemble, on a labeled split.",
         (
             "tasks.evaluate: evaluate Evaluation MemberScore Selection Calibration",
             "tasks.task: ExampleResult",
@@ -87,8 +90,8 @@ SECTIONS = (
     ),
     Section(
         "Settings",
-        'The keys of a recipe, changed by `overrides=["optimizer.learning_rate=1e-4"]`. All are frozen; '
-        "unknown keys and wrong types are rejected.",
+        'The keys of a recipe. Change them with `overrides=["optimizer.learning_rate=1e-4"]`; unknown keys '
+        "and wrong types are rejected.",
         (
             "model.runtime: RuntimeSettings",
             "model.config: ModelConfig",
@@ -102,7 +105,7 @@ SECTIONS = (
     ),
     Section(
         "Errors",
-        "Raised for wrong arguments, files and settings, with one line that says what to do.",
+        "Raised for invalid arguments, files and settings. The message is one line and suggests a fix.",
         ("errors: AlbertError InputError SettingsError FileFormatError WeightsError",),
     ),
 )
@@ -118,7 +121,7 @@ class Item:
 
     @property
     def title(self) -> str:
-        """The name by which a user imports it."""
+        """Its full name for imports."""
         is_own = self.node.name in list_exports()
         return f"albert.{self.node.name}" if is_own else f"albert.{self.module}.{self.node.name}"
 
@@ -154,7 +157,7 @@ def _assigns_all(node: ast.Assign) -> bool:
 
 
 def list_items(section: Section) -> list[Item]:
-    """Find the names of a section; raise `KeyError` for one that does not exist."""
+    """Find the names of a section; raise a `KeyError` for one that does not exist."""
     items = []
     for module, _, names in (row.partition(": ") for row in section.modules):
         source = PACKAGE.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
@@ -172,9 +175,9 @@ def format_api() -> str:
     parts = [INTRODUCTION]
     for section in SECTIONS:
         links = [f"[`{item.node.name}`](#{_anchor(item.title)})" for item in list_items(section)]
-        parts.append(f"- **{section.title}**: {' · '.join(links)}")
+        parts.append(_wrap(f"- **{section.title}**: {' · '.join(links)}", indent="  "))
     for section in SECTIONS:
-        parts.append(f"\n## {section.title}\n\n{section.words}")
+        parts.append(f"\n## {section.title}\n\n{_wrap(section.description)}")
         parts += map(_format_item, list_items(section))
     return "\n".join(parts) + "\n"
 
@@ -202,7 +205,7 @@ def _format_class(item: Item, node: ast.ClassDef) -> str:
 
 
 def _write_field(item: Item, field: ast.AnnAssign) -> str:
-    """Write a field; an alias of a `Literal` is spelled out."""
+    """Write a field; an alias of a `Literal` is replaced by its values."""
     choices = {
         ast.unparse(node.targets[0]): item.write(node.value)
         for node in ast.parse(item.source).body
@@ -238,13 +241,28 @@ def _list_arguments(item: Item, found: ast.arguments) -> list[str]:
 
 
 def _format_docstring(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """Format the paragraphs of a docstring; examples become code."""
-    paragraphs = (ast.get_docstring(node) or "").split("\n\n")
-    return "\n\n".join(_format_example(each) if each.startswith(">>>") else each for each in paragraphs)
+    """Format the paragraphs of a docstring; examples become code, arguments and errors lists."""
+    return "\n\n".join(map(_format_paragraph, (ast.get_docstring(node) or "").split("\n\n")))
 
 
-def _format_example(text: str) -> str:
-    return _format_code("\n".join(line.removeprefix(">>> ") for line in text.splitlines())).rstrip()
+def _format_paragraph(text: str) -> str:
+    if text.startswith(">>>"):
+        return _format_code("\n".join(line.removeprefix(">>> ") for line in text.splitlines())).rstrip()
+    if not SECTION.match(text):
+        return text
+    title, _, body = text.partition(":\n")
+    if title == "Returns":
+        return _wrap(f"**Returns**: {' '.join(body.split())}")
+    rows = [line.strip().partition(": ") for line in re.sub(r"\n {5,}", " ", body).splitlines()]
+    return "\n".join(
+        [f"**{title}**:\n", *(_wrap(f"- `{name}`: {what}", indent="  ") for name, _, what in rows)]
+    )
+
+
+def _wrap(text: str, *, indent: str = "") -> str:
+    return textwrap.fill(
+        text, PAGE_WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _format_code(text: str) -> str:

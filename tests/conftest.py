@@ -1,9 +1,10 @@
-"""What all tests share: a small real model folder, and a way to type a command without a new process."""
+"""Shared by all tests: a small model folder, commands run in this process, and a check of errors."""
 
 import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,18 +21,17 @@ WORDS = VOCABULARY.split()
 
 
 def pytest_configure() -> None:
-    # Read when huggingface_hub and torch are imported: the hub is never asked, and two threads are enough.
+    # Read when huggingface_hub and torch are imported: no requests to the hub, and two threads.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "2")
-    # A shell lets what it starts in the background ignore Ctrl-C, and the children of that too: the tests
-    # which press it at a command would then wait for ever.
+    # Background processes of a shell ignore SIGINT, and so do their children; tests send it to commands.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
 def threads(request) -> Iterator[None]:
-    """One thread for the tiny model: two would spend their time waiting for each other on a busy machine."""
+    """One thread for the tiny model; two are slower on a busy machine."""
     if "tiny_folder" not in request.fixturenames:
         yield
         return
@@ -45,7 +45,7 @@ def threads(request) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind: its exit code and what it printed."""
+    """The exit code of a command and what it printed."""
 
     code: int
     out: str
@@ -53,7 +53,7 @@ class Outcome:
 
     @property
     def error(self) -> str:
-        """The text of the one error line of a user's mistake, after checking that there is nothing else."""
+        """The one error line of a user's mistake; there is no other output."""
         assert self.code == 2, self
         assert self.out == "", self
         assert self.err.startswith("error: "), self
@@ -75,14 +75,24 @@ def run_albert(capsys) -> Iterator[RunAlbert]:
         captured = capsys.readouterr()
         return Outcome(code, captured.out, captured.err)
 
-    # Ray, once used in a process, answers SIGTERM there for ever; a command that is typed is a new process.
+    # Ray leaves a SIGTERM handler in the process.
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield run
     signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def rejects(error: type[Exception], *values: object) -> Iterator[None]:
+    """Check that the block raises this error, with one line that contains these values."""
+    with pytest.raises(error) as caught:
+        yield
+    message = str(caught.value)
+    assert "\n" not in message
+    assert not [value for value in values if str(value) not in message], message
+
+
 def read_tree(folder: Path) -> dict[str, bytes | None]:
-    """Every path below a folder, hidden ones included, with the content of the files."""
+    """Every path below a folder, hidden ones included, with the content of files."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
@@ -96,17 +106,17 @@ def write_vocabulary(path: Path, words: list[str]) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole model folder: three shared layers, random weights, MLM and SOP heads, a WordPiece vocabulary.
+    """A model folder: three shared layers, random weights, MLM and SOP heads, a WordPiece vocabulary.
 
-    Shared by all tests: who wants to change it takes `tiny_copy`.
+    Shared by all tests; a test that changes it uses `tiny_copy`.
     """
     from albert.model.albert_model import build_model
     from albert.model.config import ModelConfig
     from albert.pretrained.folder import save_model
     from albert.text.folder import load_tokenizer
 
-    place = tmp_path_factory.mktemp("tiny")
-    vocabulary = write_vocabulary(place / "vocab.txt", WORDS)
+    folder = tmp_path_factory.mktemp("tiny")
+    vocabulary = write_vocabulary(folder / "vocab.txt", WORDS)
     config = ModelConfig(
         vocab_size=len(WORDS),
         embedding_size=16,
@@ -115,15 +125,15 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_attention_heads=4,
         intermediate_size=64,
         max_position_embeddings=40,
-        initializer_range=0.3,  # wide enough that answers differ visibly
+        initializer_range=0.3,  # predictions differ clearly
     )
     model = build_model(config, heads={"mlm": None, "sop": None}, seed=7)
-    save_model(place / "tiny", model, tokenizer=load_tokenizer(vocabulary))
-    return place / "tiny"
+    save_model(folder / "tiny", model, tokenizer=load_tokenizer(vocabulary))
+    return folder / "tiny"
 
 
 @pytest.fixture
 def tiny_copy(tiny_folder: Path, tmp_path: Path) -> Path:
-    """A copy of the tiny folder that a test may damage."""
+    """A copy of the tiny folder that a test may change."""
     shutil.copytree(tiny_folder, tmp_path / "model")
     return tmp_path / "model"

@@ -1,4 +1,4 @@
-"""Real texts and tasks that are not ours to hand out; without them, who needs them is skipped."""
+"""Real texts and tasks that are not in the repository; tests that need them are skipped without them."""
 
 import os
 import tarfile
@@ -21,7 +21,7 @@ def find_archive(name: str) -> Path:
 
 
 def unpack(name: str, folder: Path, *, under: str = "") -> Path:
-    """The folder of an archive's content, or of what lies under a path in it."""
+    """Unpack an archive, or only the part below a path in it, and return the folder."""
     with tarfile.open(find_archive(name)) as archive:
         archive.extractall(folder, members=_iter_members(archive, f"{name}/{under}"), filter="data")
     return folder
@@ -29,7 +29,7 @@ def unpack(name: str, folder: Path, *, under: str = "") -> Path:
 
 def _find(name: str) -> Path:
     if not (DATA / name).exists():
-        pytest.skip(f"no {name} here; ALBERT_DATA names the folder that has it")
+        pytest.skip(f"{name} not found; set ALBERT_DATA to its folder")
     return DATA / name
 
 
@@ -39,5 +39,5 @@ def _iter_members(archive: tarfile.TarFile, prefix: str) -> Iterator[tarfile.Tar
         if member.name.startswith(prefix):
             is_found = True
             yield member
-        elif is_found:  # what lies together is packed together: the rest need not be unpacked
+        elif is_found:  # files of one folder are packed together: the rest need not be read
             return

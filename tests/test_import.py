@@ -1,4 +1,4 @@
-"""`import albert`, and every public name of it, leaves the process as it was."""
+"""`import albert`, and every public name of it, changes nothing in the process."""
 
 import json
 import subprocess
@@ -13,17 +13,12 @@ os.register_at_fork = lambda **words: registered.append(sorted(words)) or regist
 
 def describe():
     return {
-        "import hooks": [repr(finder) for finder in sys.meta_path],
-        "path hooks": len(sys.path_hooks),
-        "path": list(sys.path),
+        "imports": [repr(sys.meta_path), len(sys.path_hooks), list(sys.path)],
         "signal handlers": {str(number): repr(signal.getsignal(number)) for number in signal.valid_signals()},
-        "environment": dict(os.environ),
+        "environment": [dict(os.environ), os.getcwd()],
         "warning filters": [repr(found) for found in warnings.filters],
-        "fork handlers": len(registered),
-        "excepthooks": [repr(sys.excepthook), repr(threading.excepthook)],
-        "directory": os.getcwd(),
-        "default dtype": str(torch.get_default_dtype()),
-        "threads": [torch.get_num_threads(), threading.active_count()],
+        "hooks": [len(registered), repr(sys.excepthook), repr(threading.excepthook)],
+        "torch": [str(torch.get_default_dtype()), torch.get_num_threads(), threading.active_count()],
     }
 
 states = [describe()]

@@ -1,4 +1,4 @@
-"""Settings: what a YAML file and overrides say comes out, and everything else is refused by its key."""
+"""Settings are read from YAML and overrides; errors name the key and the value."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from albert.errors import AlbertError, SettingsError
 from albert.settings import (
@@ -19,6 +19,7 @@ from albert.settings import (
     find_change,
     read_settings,
 )
+from tests.conftest import rejects
 
 
 class Optimizer(Settings):
@@ -59,23 +60,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "recipe.yaml"
 
 
-def refuse(text: str, *overrides: str, path: Path) -> str:
-    """The one line with which these settings are refused."""
-    with pytest.raises(SettingsError) as caught:
-        read(text, *overrides, path=path)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
-
-
-def test_a_file_sets_what_it_names_and_leaves_the_rest(path):
+def test_a_file_sets_some_keys_and_the_others_keep_their_defaults(path):
     settings = read("steps: 7\nwarmup_steps: 2\noptimizer:\n  name: adamw\n", path=path)
     assert settings == Training(steps=7, warmup_steps=2, optimizer=Optimizer(name="adamw"))
-    assert settings.optimizer.learning_rate == 1e-3
-
-
-def test_an_empty_file_is_all_defaults(path):
-    assert read("", path=path) == Training()
     assert read("# nothing but a comment\n", path=path) == Training()
 
 
@@ -84,12 +71,6 @@ def test_overrides_win_over_the_file_and_reach_into_sections(path):
     settings = read(text, "steps=9", "optimizer.learning_rate=0.25", path=path)
     assert settings.steps == 9
     assert settings.optimizer == Optimizer(name="adamw", learning_rate=0.25)
-
-
-def test_overrides_do_not_change_the_values_they_are_applied_to():
-    values = {"optimizer": {"name": "adamw"}}
-    build_settings(Training, values=values, overrides=["optimizer.name=lamb"])
-    assert values == {"optimizer": {"name": "adamw"}}
 
 
 @pytest.mark.parametrize("spelling", ["1e-4", "1E-4", "1.0e-4", "0.0001", "+1e-4", "1.e-4"])
@@ -114,101 +95,58 @@ def test_scientific_notation_is_a_number_everywhere(spelling, path):
         ("[a, b]", ["a", "b"]),
     ],
 )
-def test_names_below_a_literal_section_are_taken_as_they_stand(text, value):
+def test_values_of_a_literal_section_are_not_parsed(text, value):
     assert apply_overrides({}, [f"columns.text={text}"], literal="columns") == {"columns": {"text": value}}
 
 
 def test_lists_tuples_sections_in_lists_and_paths(path):
     text = "tags: [a, b]\nout_dir: runs/one\nstages:\n- length: 128\n- {length: 512, share: 0.1}\n"
-    settings = read(text, "optimizer.betas=[0.8, 0.99]", path=path)
-    assert settings.tags == ["a", "b"]
-    assert settings.out_dir == Path("runs/one")
-    assert settings.stages == (Stage(length=128), Stage(length=512, share=0.1))
-    assert settings.optimizer.betas == (0.8, 0.99)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("stpes: 5\n", "unknown key stpes; did you mean steps?"),
-        (
-            "optimizer: {learning_rat: 0.1}\n",
-            "unknown key optimizer.learning_rat; did you mean learning_rate?",
-        ),
-        ("stages: [{length: 8, shar: 0.1}]\n", "unknown key stages.0.shar; did you mean share?"),
-        ("optimizer: {zzz: 1}\n", "unknown key optimizer.zzz; known keys: name, learning_rate, betas"),
-        ("1: 2\n", "unknown key 1; known keys: steps,"),
-    ],
-)
-def test_an_unknown_key_is_rejected_with_a_suggestion(text, said, path):
-    message = refuse(text, path=path)
-    assert said in message
-    assert message.startswith(str(path))
-
-
-@pytest.mark.parametrize(
-    ("override", "key", "value"),
-    [
-        ("steps='12'", "steps", "'12'"),
-        ("steps=12.5", "steps", "12.5"),
-        ("steps=true", "steps", "True"),
-        ("is_resumed='true'", "is_resumed", "'true'"),
-        ("title=12", "title", "12"),
-        ("optimizer.learning_rate=fast", "optimizer.learning_rate", "'fast'"),
-        ("optimizer.name=sgd", "optimizer.name", "'sgd'"),
-        ("optimizer.betas=[0.9]", "optimizer.betas.1", None),
-        ("stages=[{length: -8}]", "stages.0.length", "-8"),
-        ("stages=[{share: 0.1}]", "stages.0.length", None),
-    ],
-)
-def test_a_wrong_type_is_rejected_by_key_and_value(override, key, value, path):
-    message = refuse("", override, path=path)
-    assert f"{key} is {value if value else 'missing'}" in message
-
-
-def test_an_impossible_combination_is_rejected_naming_its_keys(path):
-    assert refuse("steps: 5\n", path=path) == f"{path}: warmup_steps 10 exceeds steps 5; warm up for less"
-
-
-@pytest.mark.parametrize("override", ["steps", "=5", ".steps=5", "optimizer.=5", "a..b=5", ""])
-def test_what_is_no_override_is_rejected_with_an_example(override, path):
-    assert f"override {override!r} is not of the form key=value" in refuse("", override, path=path)
-
-
-def test_a_value_is_not_entered_like_a_section(path):
-    assert refuse("steps: 5\n", "steps.warm=1", path=path) == (
-        "override 'steps.warm=1': steps has no keys; write steps=VALUE"
+    assert read(text, "optimizer.betas=[0.8, 0.99]", path=path) == Training(
+        tags=["a", "b"],
+        out_dir=Path("runs/one"),
+        stages=(Stage(length=128), Stage(length=512, share=0.1)),
+        optimizer=Optimizer(betas=(0.8, 0.99)),
     )
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
-    [("steps: 5\ntitle: [1, 2\n", 3), ("steps: 5\n\ttitle: x\n", 2), ("a: b: c\n", 1), ("title: 'x\n", 2)],
+    ("text", "override", "values"),
+    [
+        ("stpes: 5\n", "steps=5", ("stpes", "steps?")),
+        ("optimizer: {learning_rat: 0.1}\n", "steps=50", ("optimizer.learning_rat", "learning_rate?")),
+        ("stages: [{length: 8, shar: 0.1}]\n", "steps=50", ("stages.0.shar", "share?")),
+        ("optimizer: {zzz: 1}\n", "steps=50", ("optimizer.zzz", "name, learning_rate, betas")),
+        ("", "steps='12'", ("steps", "'12'")),
+        ("", "steps=12.5", ("steps", "12.5")),
+        ("", "steps=true", ("steps", "True")),
+        ("", "is_resumed='true'", ("is_resumed", "'true'")),
+        ("", "title=12", ("title", "12")),
+        ("", "optimizer.learning_rate=fast", ("optimizer.learning_rate", "'fast'")),
+        ("", "optimizer.name=sgd", ("optimizer.name", "'sgd'")),
+        ("", "optimizer.betas=[0.9]", ("optimizer.betas.1",)),
+        ("", "stages=[{length: -8}]", ("stages.0.length", "-8")),
+        ("", "stages=[{share: 0.1}]", ("stages.0.length",)),
+        ("", "steps=5", ("recipe.yaml", "warmup_steps 10", "steps 5")),
+        ("", "steps", ("'steps'", "key=value")),
+        ("", "=5", ("'=5'", "key=value")),
+        ("", "a..b=5", ("'a..b=5'", "key=value")),
+        ("steps: 5\n", "steps.warm=1", ("'steps.warm=1'",)),
+        ("steps: 5\ntitle: [1, 2\n", "steps=50", ("recipe.yaml", "line 3")),
+        ("steps: 5\n\ttitle: x\n", "steps=50", ("recipe.yaml", "line 2")),
+        ("- a\n- b\n", "steps=50", ("recipe.yaml", "list")),
+    ],
 )
-def test_broken_yaml_is_rejected_by_its_line(text, line, path):
-    assert refuse(text, path=path).startswith(f"{path}: line {line}: not valid YAML (")
+def test_mistakes_are_rejected_by_key_and_value(text, override, values, path):
+    with rejects(SettingsError, *values):
+        read(text, override, path=path)
 
 
-@pytest.mark.parametrize(("text", "kind"), [("- a\n- b\n", "list"), ("steps\n", "str"), ("5\n", "int")])
-def test_a_file_that_holds_no_keys_is_rejected(text, kind, path):
-    assert f"{path}: expected `key: value` lines, got a {kind}" in refuse(text, path=path)
+def test_a_missing_file_is_rejected(path):
+    with rejects(AlbertError, path):
+        read_settings(Training, path)
 
 
-def test_a_missing_file_is_rejected_by_name(tmp_path):
-    with pytest.raises(AlbertError, match=r"absent\.yaml: No such file or directory; check the path"):
-        read_settings(Training, tmp_path / "absent.yaml")
-
-
-def test_settings_are_frozen():
-    settings = Training()
-    with pytest.raises(ValidationError, match="frozen"):
-        settings.steps = 5
-    with pytest.raises(ValidationError, match="frozen"):
-        settings.optimizer.name = "adamw"
-    assert settings == Training()
-
-
-# "1e5", "no", "~", "2020-01-01" and their like: texts that YAML might take for something else.
+# Texts that YAML may read as something else.
 TRICKY = st.from_regex(r"[-+]?[0-9_.]{1,4}([eE:-][-+]?[0-9]{1,3})?", fullmatch=True) | st.sampled_from(
     ["no", "null", "~", "true", ".inf", ".nan", "0x1f", "1:30", "2020-01-01", "=", "<<", "", " ", "#"]
 )
@@ -240,25 +178,20 @@ def test_settings_written_and_read_again_are_equal(
     assert read_settings(Training, path) == settings
 
 
-def test_a_change_is_named_by_its_keys_and_both_values():
+def test_a_change_is_described_by_its_key_and_both_values():
     before = {"steps": 3, "optimizer": {"name": "lamb", "rate": 1}}
     assert find_change(before, before) is None
     found = find_change(before, {**before, "optimizer": {"name": "lamb", "rate": 2}})
-    assert found is not None
     assert (found.key, str(found)) == ("optimizer.rate", "optimizer.rate is 2 and was 1")
-    assert str(find_change(3, 4, key="steps")) == "steps is 4 and was 3"
+    assert find_change(3, 4, key="steps").key == "steps"
+    assert find_change({}, {"depth": None}).key == find_change({"depth": None}, {}).key == "depth"
 
 
-def test_a_key_that_is_null_differs_from_one_that_is_not_there():
-    assert str(find_change({}, {"depth": None})) == "depth is None and was missing"
-    assert str(find_change({"depth": None}, {})) == "depth is missing and was None"
-
-
-def test_a_seed_is_an_override_unless_another_is_there():
+def test_a_seed_is_added_as_an_override_and_not_twice():
     assert add_seed(["steps=5"], 3) == ["steps=5", "seed=3"]
     assert add_seed(["seed=5"], None) == ["seed=5"]
     assert add_seed(["seed=5"], 3, key="first_seed") == ["seed=5", "first_seed=3"]
-    with pytest.raises(SettingsError, match="seed=5 and --seed"):
+    with rejects(SettingsError, "seed=5", "--seed"):
         add_seed(["seed=5"], 5)
 
 
@@ -273,5 +206,5 @@ def test_former_names_of_keys_are_read_at_every_depth():
     built = build_settings(Renamed, values=values)
     assert built == Renamed(num_tokens=3, parts=(Renamed(num_tokens=1), Renamed(num_tokens=2)))
     assert build_settings(Renamed, overrides=["num_pieces=4"]).num_tokens == 4
-    with pytest.raises(SettingsError, match="num_tokens"):
+    with rejects(SettingsError, "num_tokens"):
         build_settings(Renamed, values={"num_tokens": 1}, overrides=["num_pieces=4"])

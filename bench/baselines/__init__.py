@@ -1,1 +1,1 @@
-"""Baselines without a language model for every task type, which `bench/downstream` compares with."""
+"""Baselines without a language model for every task type, used by `bench/downstream`."""

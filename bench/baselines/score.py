@@ -19,7 +19,7 @@ from albert.tasks.task import Floats
 from albert.tasks.token_classification import TokenClassificationConfig, TokenExample
 from bench.baselines import spans
 
-# Those that do not read the question or the text.
+# They do not read the question or the text.
 TRIVIAL = frozenset({"majority", "mean", "first_name", "no_answer", "same_place", "random"})
 Predict = Callable[[Any, Any], Sequence[Any]]  # train and dev examples -> answers to the dev examples
 Texts = Sequence[TextExample]
@@ -30,8 +30,8 @@ _MAX_FEATURES = 2048  # the vectors of embeddings are dense
 def score_baselines(data: TaskData) -> dict[str, dict[str, float]]:
     """Score every baseline of the task on its dev set, with the metrics of the task type.
 
-    They are fitted on the training examples. Only the no-answer threshold of SQuAD 2.0 is the best one for
-    the dev set, as for fine-tuned models.
+    They are fitted on the training examples. Only the no-answer threshold of SQuAD 2.0 is chosen on the dev
+    set, as for fine-tuned models.
     """
     task = build_task(data.config)
     found = list_baselines(data)
@@ -73,8 +73,8 @@ def predict_random(train: Sequence[ChoiceExample], dev: Sequence[ChoiceExample])
 def predict_by_sliding_window(train: Sequence[ChoiceExample], dev: Sequence[ChoiceExample]) -> list[Floats]:
     """Choose the option with the best window of the passage: the baseline of the RACE paper.
 
-    A window has as many words as question and option have different ones (Richardson et al. 2013). It counts
-    those of its words that are theirs, rare ones for more.
+    A window has as many words as question and option have distinct ones (Richardson et al. 2013). Its score
+    is the sum of the rarities of the words that they share.
     """
     answers = []
     for example in dev:
@@ -94,7 +94,7 @@ def predict_by_sliding_window(train: Sequence[ChoiceExample], dev: Sequence[Choi
 def predict_by_word(
     train: Sequence[TokenExample], dev: Sequence[TokenExample], *, num_labels: int
 ) -> list[Floats]:
-    """Give each word its most frequent label, cased or else in lower case; unknown words the overall one."""
+    """Predict the most frequent label of each word, cased or else lower-cased, or else the overall one."""
     overall: Counter[int] = Counter()
     known: dict[str, Counter[int]] = defaultdict(Counter)
     for example in train:

@@ -18,14 +18,14 @@ from bench.baselines.span_candidates import (
 )
 
 _STREAM = 7004
-_NUM_WRONG = 30  # wrong spans for each right one in training
+_NUM_WRONG = 30  # wrong spans per example in training
 _MAX_ITERATIONS = 1000
-_LOWEST = -20.0  # the score of a context without candidates
+_LOWEST = -20.0  # score of a context without candidates
 Examples = Sequence[SpanExample]
 
 
 def predict_first_name(train: Examples, dev: Examples) -> list[SpanAnswer]:
-    """Answer with the first name of the context, whatever the question."""
+    """Answer every question with the first name of the context."""
     found = [(each, *find_first_name(each.context)) for each in dev]
     return [SpanAnswer((_build_span(example, start, end, 0.0),)) for example, start, end in found]
 
@@ -33,9 +33,9 @@ def predict_first_name(train: Examples, dev: Examples) -> list[SpanAnswer]:
 def predict_by_words(train: Examples, dev: Examples, *, has_impossible: bool) -> list[SpanAnswer]:
     """Choose the best span by a linear model, as in SQuAD's first baseline but without a parser.
 
-    Its features are the question's words around the span and in its sentence, and the form of the span:
-    capitals, digits and length, by the type of the question. If questions may have no answer, a second model
-    predicts that from the best span and from the words that the context lacks.
+    Its features are the question's words around the span and in its sentence, and capitals, digits and
+    length of the span by the type of the question. If questions may have no answer, a second model predicts
+    that from the best span and the words that the context lacks.
     """
     rarities = count_rarities(train)
     model = _fit_spans(train, rarities)
@@ -66,7 +66,7 @@ def predict_by_words(train: Examples, dev: Examples, *, has_impossible: bool) ->
 
 
 def _fit_spans(train: Examples, rarities: dict[str, float]) -> Pipeline | None:
-    """Fit right spans against some wrong ones of the same contexts; None without both."""
+    """Fit correct spans against some wrong ones of the same contexts; None if either is missing."""
     draw = np.random.default_rng(_STREAM)
     rows, labels = [], []
     for example in train:
@@ -96,8 +96,8 @@ def _score(candidates: Candidates, model: Any) -> Floats:
 
 
 def _summarize(candidates: Candidates, scores: Floats) -> list[float]:
-    """Features that tell whether there is an answer."""
-    return [float(scores.max(initial=_LOWEST)), candidates.reach, candidates.missing]
+    """Compute features that indicate whether there is an answer."""
+    return [float(scores.max(initial=_LOWEST)), candidates.best_overlap, candidates.missing]
 
 
 def _build_span(example: SpanExample, start: int, end: int, score: float) -> FoundSpan:

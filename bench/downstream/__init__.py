@@ -1,1 +1,1 @@
-"""What a pretrained model is worth on every task, against itself untrained and against plain words."""
+"""Compare a pretrained model on every task with an untrained one and with baselines."""

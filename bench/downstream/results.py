@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -10,8 +11,8 @@ from albert.files import read_json
 from albert.settings import find_change
 from albert.tasks.metrics.intervals import SeedSummary, summarize_seeds
 from bench.baselines.score import TRIVIAL
-from bench.downstream.facts import OFFICIAL_SIZES, DataFacts
-from bench.downstream.workshop import ARMS, Arm, Trial, Workshop
+from bench.downstream.experiment import VARIANTS, Experiment, Trial, Variant
+from bench.downstream.reference import OFFICIAL_SIZES, DataSizes
 
 Metrics = Mapping[str, float]
 
@@ -20,7 +21,7 @@ Metrics = Mapping[str, float]
 class TaskResults:
     """The metrics of each baseline of a task, and of both variants by seed."""
 
-    data: DataFacts
+    data: DataSizes
     baselines: Mapping[str, Metrics] = field(default_factory=dict)
     untrained: Mapping[int, Metrics] = field(default_factory=dict)
     pretrained: Mapping[int, Metrics] = field(default_factory=dict)
@@ -31,7 +32,7 @@ class TaskResults:
         return self.data.task
 
     def find_best(self, metric: str, *, is_trivial: bool) -> tuple[str, float] | None:
-        """The best baseline by a metric, of those that read the texts or of those that do not."""
+        """Find the best baseline by a metric, among the trivial ones or the others."""
         found = [
             (name, metrics[metric])
             for name, metrics in self.baselines.items()
@@ -39,52 +40,57 @@ class TaskResults:
         ]
         return max(found, key=lambda pair: pair[1]) if found else None
 
-    def summarize(self, arm: str, metric: str) -> SeedSummary | None:
-        """Median and spread over seeds."""
-        runs: Mapping[int, Metrics] = getattr(self, arm)
+    def summarize(self, variant: str, metric: str) -> SeedSummary | None:
+        """Summarize a metric over seeds."""
+        runs: Mapping[int, Metrics] = getattr(self, variant)
         scores = [metrics[metric] for metrics in runs.values() if metric in metrics]
         return summarize_seeds(scores) if scores else None
 
 
-def collect(trials: Sequence[Trial], shop: Workshop) -> list[TaskResults]:
-    """What is finished, task by task in one order, however long they take."""
+def collect(trials: Sequence[Trial], experiment: Experiment) -> list[TaskResults]:
+    """Collect the finished results, in the order of the published sizes."""
     results = []
-    asked = {trial.task for trial in trials}
-    for task in (task for task in OFFICIAL_SIZES if task in asked):
-        own = [trial for trial in trials if trial.task == task and shop.find_result(trial).exists()]
-        found = {trial: read_json(shop.find_result(trial)) for trial in own}
+    tasks = {trial.task for trial in trials}
+    for task in (task for task in OFFICIAL_SIZES if task in tasks):
+        own = [trial for trial in trials if trial.task == task and experiment.find_result(trial).exists()]
+        found = {trial: read_json(experiment.find_result(trial)) for trial in own}
         simple: dict[str, Any] = next(
-            (result for trial, result in found.items() if trial.arm == "baselines"), {}
+            (result for trial, result in found.items() if trial.variant == "baselines"), {}
         )
-        arms: dict[Arm, dict[int, Any]] = {
-            arm: {trial.seed: result for trial, result in found.items() if trial.arm == arm} for arm in ARMS
+        variants: dict[Variant, dict[int, Any]] = {
+            variant: {trial.seed: result for trial, result in found.items() if trial.variant == variant}
+            for variant in VARIANTS
         }
         if not found:
             continue
-        _reject_mixture(task, [each for arm in arms.values() for each in arm.values()], shop)
+        runs = {trial: result for trial, result in found.items() if trial.variant in VARIANTS}
+        _reject_mixture(runs, experiment.out)
         any_run = next(iter(found.values()))
-        times = [result["seconds"] for result in arms["pretrained"].values()]
+        times = [result["seconds"] for result in variants["pretrained"].values()]
         results.append(
             TaskResults(
-                data=DataFacts(task, any_run["num_train"], any_run["num_dev"], shop.max_train.get(task)),
+                data=DataSizes(
+                    task, any_run["num_train"], any_run["num_dev"], experiment.max_train.get(task)
+                ),
                 baselines=simple.get("baselines", {}),
-                untrained={seed: result["metrics"] for seed, result in arms["untrained"].items()},
-                pretrained={seed: result["metrics"] for seed, result in arms["pretrained"].items()},
+                untrained={seed: result["metrics"] for seed, result in variants["untrained"].items()},
+                pretrained={seed: result["metrics"] for seed, result in variants["pretrained"].items()},
                 seconds=median(times) if times else None,
             )
         )
     return results
 
 
-def _reject_mixture(task: str, results: Sequence[Mapping[str, Any]], shop: Workshop) -> None:
-    """Reject runs of a task with different examples or settings: their median would mean nothing."""
-    for result in results[1:]:
+def _reject_mixture(runs: Mapping[Trial, Mapping[str, Any]], out: Path) -> None:
+    """Raise if runs of a task have different examples or settings."""
+    items = list(runs.items())
+    for trial, result in items[1:]:
         for key in ("num_train", "num_dev", "settings"):
-            change = find_change(_without_seed(results[0][key]), _without_seed(result[key]), key=key)
+            change = find_change(_without_seed(items[0][1][key]), _without_seed(result[key]), key=key)
             if change is not None:
                 raise InputError(
-                    f"{shop.out}: runs of {task} differ: {change} ({result['arm']}, seed {result['seed']}); "
-                    "remove those that are out of date from results/"
+                    f"{out}: runs of {trial.task} differ: {change} ({trial.name}); "
+                    "remove the outdated ones from results/"
                 )
 
 

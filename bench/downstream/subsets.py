@@ -79,7 +79,7 @@ def _cut_questions(source: Path, target: Path, max_train: int) -> None:
 
 
 def _cut_passages(source: Path, target: Path, max_train: int) -> None:
-    """Take random passages as long as their questions fit."""
+    """Keep random passages until the next one has too many questions."""
     paths, left = sorted(source.rglob("*.txt")), max_train
     for index in np.random.default_rng(_STREAM).permutation(len(paths)):
         number = len(read_json(paths[index])["questions"])

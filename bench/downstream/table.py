@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from albert.progress import format_seconds
 from albert.tasks.metrics.intervals import SeedSummary
 from bench.downstream.ensembles import Ensemble
-from bench.downstream.facts import BERT_TINY, DataFacts, list_shown
 from bench.downstream.findings import list_findings
+from bench.downstream.reference import BERT_TINY, DataSizes, list_shown
 from bench.downstream.results import TaskResults
 
 _COLUMNS = (
@@ -16,7 +16,7 @@ _COLUMNS = (
 
 
 def format_table(results: Sequence[TaskResults]) -> str:
-    """A row for each metric of each task."""
+    """Format a row for each metric of each task."""
     lines = [f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
     for result in results:
         for number, metric in enumerate(list_shown(result.task)):
@@ -28,9 +28,9 @@ def format_table(results: Sequence[TaskResults]) -> str:
 
 
 def _list_cells(result: TaskResults, metric: str) -> list[str] | None:
-    """The cells of a row; None where nothing has such a metric."""
+    """List the cells of a row; None if no result has the metric."""
     trivial, words = (result.find_best(metric, is_trivial=flag) for flag in (True, False))
-    untrained, pretrained = (result.summarize(arm, metric) for arm in ("untrained", "pretrained"))
+    untrained, pretrained = (result.summarize(variant, metric) for variant in ("untrained", "pretrained"))
     if not any((trivial, words, untrained, pretrained)):
         return None
     gap = "–" if untrained is None or pretrained is None else f"{pretrained.median - untrained.median:+.1f}"
@@ -57,7 +57,7 @@ def _format_seeds(summary: SeedSummary | None) -> str:
     )
 
 
-def _format_published(data: DataFacts, metric: str) -> str:
+def _format_published(data: DataSizes, metric: str) -> str:
     score = BERT_TINY.get(data.task, {}).get(metric)
     if score is None:
         return "–"
@@ -72,17 +72,17 @@ def format_report(
     start: str,
     missed: Mapping[str, str],
 ) -> str:
-    """The table, its findings and its notes."""
+    """Format the table, findings and notes."""
     notes = [
-        "Medians over seeds ± their standard deviation, in points of 100, on the development set. The "
-        "weights are those of the best evaluation there, in both arms alike; the no-answer threshold of "
-        "SQuAD 2.0 is the best there for everything in the table.",
-        f"*Untrained*: the same shape with fresh weights ({start}) and the same recipe. *Bag of "
-        "words*: TF-IDF and a linear model, its strength chosen on a part of the training examples; the "
-        "best of what stands in brackets.",
-        "*BERT-Tiny*: on the hidden test sets (google-research/bert); in brackets where our data is another.",
+        "Medians over seeds ± their standard deviation, in points of 100, on the dev set. For both variants "
+        "the checkpoint with the best dev score counts; the no-answer threshold of SQuAD 2.0 is the best on "
+        "the dev set, for all results.",
+        f"*Untrained*: the same shape with new weights ({start}) and the same recipe. *Trivial* and *bag of "
+        "words*: the best baseline, named in brackets. Bag of words: TF-IDF and a linear model; its "
+        "regularization was chosen on held-out training examples.",
+        "*BERT-Tiny*: on the hidden test sets (google-research/bert); in brackets if our dev set is reduced.",
         *(result.data.describe() for result in results),
-        *(f"not there: {name} ({reason})" for name, reason in missed.items()),
+        *(f"missing: {name} ({reason})" for name, reason in missed.items()),
     ]
     parts = [
         f"Command: `{command}`",

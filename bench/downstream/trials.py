@@ -1,4 +1,4 @@
-"""Run trials: each finished one leaves a JSON file, so that the next start continues with the rest."""
+"""Run trials; each writes a JSON file when it is finished, so that a new start continues with the rest."""
 
 import shutil
 import time
@@ -19,8 +19,8 @@ from albert.tasks.task import Example
 from albert.training.loop import StoppedError
 from albert.training.run_folder import CHECKPOINTS_DIR, has_run
 from bench.baselines.score import score_baselines
+from bench.downstream.experiment import Experiment, Trial
 from bench.downstream.subsets import find_optional_split
-from bench.downstream.workshop import Trial, Workshop
 
 _MISMATCHED = "dev-mismatched"
 _MISMATCHED_NAME = "accuracy_mismatched"
@@ -28,49 +28,49 @@ _MISMATCHED_NAME = "accuracy_mismatched"
 
 def run_trials(
     trials: Sequence[Trial],
-    shop: Workshop,
+    experiment: Experiment,
     *,
     reporter: Reporter,
     seconds: Mapping[Trial, float],
     budget: float | None = None,
 ) -> dict[Trial, str]:
-    """Run the trials without a result, in this order; return those that still have none, and why.
+    """Run the trials without a result, in this order; return those that still have none, with the reason.
 
-    Several processes may share the work: each takes trials that no other is running.
+    Several processes may share the work: each takes trials that no other process runs.
     """
     began, missed = time.perf_counter(), {}
     for number, trial in enumerate(trials, start=1):
-        path = shop.find_result(trial)
+        path = experiment.find_result(trial)
         spent = time.perf_counter() - began
         if not path.exists() and budget is not None and spent + seconds.get(trial, 0.0) > budget:
-            missed[trial] = "no time was left for it"
+            missed[trial] = "not started: over the budget"
         elif not path.exists():
             left = sum(seconds.get(each, 0.0) for each in trials[number - 1 :])
             about = f"about {format_seconds(left)} left"
             reporter.say(f"{number} of {len(trials)}: {trial.task}, {trial.name} ({about})")
-            reason = _claim_and_attempt(trial, shop, path, reporter=reporter)
+            reason = _claim_and_attempt(trial, experiment, path, reporter=reporter)
             if reason is not None:
                 missed[trial] = reason
-                reporter.say(f"left out, and the rest goes on: {reason}")
+                reporter.say(f"no result: {reason}; continuing with the others")
     # Another process may have finished some of them by now.
-    return {trial: reason for trial, reason in missed.items() if not shop.find_result(trial).exists()}
+    return {trial: reason for trial, reason in missed.items() if not experiment.find_result(trial).exists()}
 
 
-def _claim_and_attempt(trial: Trial, shop: Workshop, path: Path, *, reporter: Reporter) -> str | None:
-    busy = "another process is at it"
+def _claim_and_attempt(trial: Trial, experiment: Experiment, path: Path, *, reporter: Reporter) -> str | None:
+    busy = "running in another process"
     try:
         with hold(path.with_suffix(".lock"), busy=busy):
-            return None if path.exists() else _attempt(trial, shop, path, reporter=reporter)
-    except InputError:  # of the lock: an attempt keeps its own
+            return None if path.exists() else _attempt(trial, experiment, path, reporter=reporter)
+    except InputError:  # of the lock; _attempt catches its own
         return busy
 
 
-def _attempt(trial: Trial, shop: Workshop, path: Path, *, reporter: Reporter) -> str | None:
+def _attempt(trial: Trial, experiment: Experiment, path: Path, *, reporter: Reporter) -> str | None:
     """Run a trial and write its result; return the reason if it fails."""
     failure = path.with_suffix(".failure.txt")
     try:
-        run = _run_baselines if trial.arm == "baselines" else _run_finetuning
-        result = run(trial, shop, reporter)
+        run = _run_baselines if trial.variant == "baselines" else _run_finetuning
+        result = run(trial, experiment, reporter)
     except StoppedError:
         raise
     except AlbertError as error:
@@ -84,11 +84,11 @@ def _attempt(trial: Trial, shop: Workshop, path: Path, *, reporter: Reporter) ->
     return None
 
 
-def _run_baselines(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[str, Any]:
+def _run_baselines(trial: Trial, experiment: Experiment, reporter: Reporter) -> dict[str, Any]:
     began = time.perf_counter()
-    data = open_task_data(trial.task, shop.find_data(trial.task), dev=None, columns={}, dev_share=0.1)
+    data = open_task_data(trial.task, experiment.find_data(trial.task), dev=None, columns={}, dev_share=0.1)
     scores = score_baselines(data)
-    mismatched = _read_mismatched(trial.task, shop)
+    mismatched = _read_mismatched(trial.task, experiment)
     if mismatched:
         others = score_baselines(replace(data, dev=mismatched))
         scores = {name: {**own, _MISMATCHED_NAME: others[name]["accuracy"]} for name, own in scores.items()}
@@ -100,14 +100,14 @@ def _run_baselines(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[str
     }
 
 
-def _run_finetuning(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[str, Any]:
-    run_dir, data = shop.find_run(trial), shop.find_data(trial.task)
+def _run_finetuning(trial: Trial, experiment: Experiment, reporter: Reporter) -> dict[str, Any]:
+    run_dir, data = experiment.find_run(trial), experiment.find_data(trial.task)
     result = finetune(
         trial.task,
-        model=shop.find_start(trial),
+        model=experiment.find_start(trial),
         data=data,
         out=run_dir,
-        overrides=("has_tensorboard=false", *shop.list_overrides(trial.task), f"seed={trial.seed}"),
+        overrides=("has_tensorboard=false", *experiment.list_overrides(trial.task), f"seed={trial.seed}"),
         resume=has_run(run_dir),
         reporter=reporter,
     )
@@ -116,7 +116,7 @@ def _run_finetuning(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[st
     assert result.model_dir is not None, "it is finished"
     metrics = dict(result.scores.metrics)
     _, metadata = read_finetune_run(run_dir)
-    if _read_mismatched(trial.task, shop):
+    if _read_mismatched(trial.task, experiment):
         other = evaluate(trial.task, model=result.model_dir, data=data, split=_MISMATCHED)
         metrics[_MISMATCHED_NAME] = other.scores["accuracy"]
     shutil.rmtree(run_dir / CHECKPOINTS_DIR, ignore_errors=True)  # ten times as large as the model
@@ -131,9 +131,9 @@ def _run_finetuning(trial: Trial, shop: Workshop, reporter: Reporter) -> dict[st
     }
 
 
-def _read_mismatched(name: str, shop: Workshop) -> tuple[Example, ...]:
+def _read_mismatched(name: str, experiment: Experiment) -> tuple[Example, ...]:
     """MNLI's second dev set, if the data has it."""
-    task, data = PUBLISHED_TASKS[name], shop.find_data(name)
+    task, data = PUBLISHED_TASKS[name], experiment.find_data(name)
     if _MISMATCHED not in task.files or find_optional_split(task, data, _MISMATCHED) is None:
         return ()
     return task.read_split(data, _MISMATCHED).examples

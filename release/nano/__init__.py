@@ -1,1 +1,1 @@
-"""albert-nano-en: the best small English ALBERT that a few hours of two cores make."""
+"""How the released model albert-nano-en is made, from text to the folder in the package."""

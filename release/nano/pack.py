@@ -1,4 +1,4 @@
-"""Write the released folder: the model in half precision and its card, if it is small enough."""
+"""Write the released folder: the model in half precision and its card, at most 6 MB."""
 
 import argparse
 import shutil
@@ -16,26 +16,26 @@ MAX_BYTES = 6_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the step."""
-    parser.add_argument("--model", type=Path, required=True, help="what `albert convert RUN … --half` wrote")
-    parser.add_argument("--card", type=Path, required=True, help="the folder that the step card wrote")
-    parser.add_argument("--out", type=Path, required=True, help="src/albert/released/nano; it is replaced")
+    parser.add_argument("--model", type=Path, required=True, help="output of `albert convert RUN … --half`")
+    parser.add_argument("--card", type=Path, required=True, help="output of the step `card`")
+    parser.add_argument("--out", type=Path, required=True, help="src/albert/released/nano, which is replaced")
 
 
 def run(args: argparse.Namespace, reporter: Reporter) -> str:
-    """Write the folder atomically; reject a model that cannot be opened or is too large."""
+    """Write the folder atomically; reject a model that cannot be loaded or is too large."""
     load_model(args.model)
     load_vocabulary(args.model)
-    with atomic_dir(args.out) as aside:
+    with atomic_dir(args.out) as temporary_dir:
         for file in sorted(args.model.iterdir()):
             if file.name in MODEL_FILES - {CARD_NAME}:
-                shutil.copyfile(file, aside / file.name)
-        shutil.copyfile(args.card / CARD_NAME, aside / CARD_NAME)
+                shutil.copyfile(file, temporary_dir / file.name)
+        shutil.copyfile(args.card / CARD_NAME, temporary_dir / CARD_NAME)
         if (args.card / FIGURES).exists():
-            shutil.copytree(args.card / FIGURES, aside / FIGURES)
-        size = sum(file.stat().st_size for file in aside.rglob("*") if file.is_file())
+            shutil.copytree(args.card / FIGURES, temporary_dir / FIGURES)
+        size = sum(file.stat().st_size for file in temporary_dir.rglob("*") if file.is_file())
         if size > MAX_BYTES:
             raise InputError(
-                f"{args.out}: would hold {size / 1e6:.2f} MB, and {MAX_BYTES / 1e6:.0f} MB are allowed; "
-                "convert with --half, or choose a smaller vocabulary"
+                f"{args.out}: would have {size / 1e6:.2f} MB, and the limit is {MAX_BYTES / 1e6:.0f} MB; "
+                "convert with --half, or use a smaller vocabulary"
             )
     return f"{args.out}: {size / 1e6:.2f} MB"

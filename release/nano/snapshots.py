@@ -1,4 +1,4 @@
-"""Save the checkpoints of a run, finished or not, as models in half precision."""
+"""Save checkpoints of a run as models in half precision, also while it is training."""
 
 import argparse
 import time
@@ -16,25 +16,25 @@ from albert.training.run_folder import CHECKPOINTS_DIR, has_run, list_records, r
 from albert.training.settings import PretrainSettings
 
 PREFIX = "model-"
-_SECONDS = 20.0  # between two looks
+_SECONDS = 20.0  # between two polls
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the step."""
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="a folder for model-STEP/")
-    parser.add_argument("--number", type=int, default=16, help="how many, spread over the steps")
-    parser.add_argument("--watch", action="store_true", help="go on until the run has taken its last step")
+    parser.add_argument("--number", type=int, default=16, help="number of snapshots, spread over the steps")
+    parser.add_argument("--watch", action="store_true", help="poll until the run is finished")
 
 
 def run(args: argparse.Namespace, reporter: Reporter) -> str:
-    """Save what is there; watching, what comes, before the run removes its older checkpoints."""
+    """Save the checkpoints there are; with --watch, also new ones before the run removes them."""
     while not has_run(args.run):
         if not args.watch:
-            raise InputError(f"{args.run}: no run was begun there; give one, or wait for it with --watch")
+            raise InputError(f"{args.run}: not a pretraining run; wait for one with --watch")
         time.sleep(_SECONDS)
-    settings, facts = read_pretrain_run(args.run)
-    tokenizer = open_data(facts.data, settings.held_out).tokenizer
+    settings, metadata = read_pretrain_run(args.run)
+    tokenizer = open_data(metadata.data, settings.held_out).tokenizer
     _save(args.out, 0, settings, tokenizer, weights=None)
     while True:
         save_new(args.run, args.out, settings, tokenizer, number=args.number, reporter=reporter)
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
 
 
 def list_steps(folder: Path) -> list[int]:
-    """The steps that a model was saved of, in order."""
+    """List the steps of the snapshots in a folder, in order."""
     names = [path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*")]
     return sorted(int(name) for name in names if name.isdigit())
 
@@ -64,17 +64,17 @@ def save_new(
     number: int,
     reporter: Reporter,
 ) -> None:
-    """Save the first evaluated checkpoint of each of `number` stretches of the run."""
-    asked = {record["step"] for record in list_records(run_dir, "evaluate")}
+    """Save the first evaluated checkpoint in each of `number` equal parts of the run."""
+    evaluated = {record["step"] for record in list_records(run_dir, "evaluate")}
     checkpoints = CheckpointFolder(run_dir / CHECKPOINTS_DIR)
-    for step in (step for step in checkpoints.list_steps() if step in asked):
-        taken = {known * number // settings.num_steps for known in list_steps(out) if known}
-        if step * number // settings.num_steps in {0, *taken}:
+    for step in (step for step in checkpoints.list_steps() if step in evaluated):
+        saved = {known * number // settings.num_steps for known in list_steps(out)}  # 0: untrained
+        if step * number // settings.num_steps in saved:
             continue
         try:
             tensors = checkpoints.load(step).tensors
         except (AlbertError, OSError) as error:  # the run has just removed it
-            reporter.say(f"step {step:,} is left out: {error}")
+            reporter.say(f"skipped step {step:,}: {error}")
             continue
         weights = {
             name.removeprefix("model."): tensor
@@ -92,7 +92,7 @@ def _save(
     *,
     weights: dict[str, torch.Tensor] | None,
 ) -> None:
-    """Write the model of a step, as deep as it was being trained; without weights, that of the beginning."""
+    """Save the model of a step with the depth it was trained with; without weights, the untrained model."""
     folder = out / f"{PREFIX}{step}"
     if folder.exists() or settings.model is None:
         return

@@ -26,7 +26,7 @@ def write_tasks(folder: Path, *, num_train: int = 60, num_dev: int = 24) -> Path
 def write_questions(folder: Path, *, num_train: int) -> Path:
     """SQuAD 1.1: two questions on each context."""
     for split, number in (("train", num_train), ("dev", 4)):
-        rows = draw_rows("questions", number, seed=number)
+        rows = draw_rows("question-answering", number, seed=number)
         articles = [
             {
                 "title": str(place),
@@ -52,7 +52,7 @@ def write_passages(folder: Path, *, num_train: int) -> Path:
     """RACE: passages with three questions each."""
     for split, number in (("train", num_train), ("dev", 2)):
         for place in range(number):
-            row = draw_rows("choice", 1, seed=place)[0]
+            row = draw_rows("multiple-choice", 1, seed=place)[0]
             content = {
                 "article": row["passage"],
                 "questions": [row["question"]] * 3,

@@ -46,16 +46,8 @@ def test_a_report_opens_without_a_complaint(report, tmp_path):
     document, complaints = open_page(report, tmp_path / "profile")
     assert complaints == []
     assert document.count("<svg") == 3
-    assert "<button" in document, "the script that makes heads of tables clickable has run"
+    assert "<button" in document  # added by the script
     assert list_arms(document) == ["middle", "highest", "lowest"]
-
-
-def test_nothing_that_a_report_does_not_bring_itself_may_run(report, tmp_path):
-    text = report.read_text(encoding="utf-8")
-    report.write_text(text.replace("</body>", "<script>document.title = 'taken over'</script></body>"))
-    document, complaints = open_page(report, tmp_path / "profile")
-    assert "<title>taken over" not in document
-    assert any("Content Security Policy" in line for line in complaints)
 
 
 def click(report: Path, selector: str, profile: Path) -> str:

@@ -3,10 +3,8 @@
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -86,19 +84,6 @@ def test_embed_replaces_a_file_with_force_alone(run_albert, tiny_folder, tmp_pat
     assert np.load(file).shape == (3, 32)
 
 
-def test_embed_does_as_the_folder_of_an_embedding_model_says(run_albert, tiny_folder, tmp_path):
-    folder = tmp_path / "sentences"
-    shutil.copytree(tiny_folder, folder)
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}', encoding="utf-8")
-    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 8}', encoding="utf-8")
-    text = "the sea was calm and the night was dark"
-    (row,) = read(run_albert("embed", "--model", folder, text, "--json"))["vectors"]
-    plain = albert.load(tiny_folder)
-    assert not np.allclose(row["vector"], plain.embed([text], pooling="cls")[0], atol=1e-3), "it was not cut"
-    np.testing.assert_allclose(row["vector"], albert.load(folder).embed([text])[0], atol=1e-6)
-
-
 def test_a_dash_reads_a_text_from_each_line(run_albert, tiny_folder, type_lines):
     type_lines(*TEXTS)
     rows = read(run_albert("embed", "--model", tiny_folder, "-", "--json"))["vectors"]
@@ -107,41 +92,17 @@ def test_a_dash_reads_a_text_from_each_line(run_albert, tiny_folder, type_lines)
     assert len(read(run_albert("sentence-order", "--model", tiny_folder, "-", "--json"))) == 1
 
 
-def test_only_line_feeds_end_a_line(run_albert, tiny_folder, type_lines):
-    type_lines("\ufeffthe sea\r", "page one\x0cpage two", "", "a\u2028b")
-    rows = read(run_albert("embed", "--model", tiny_folder, "-", "--json"))["vectors"]
-    assert [row["text"] for row in rows] == ["the sea", "page one\x0cpage two", "", "a\u2028b"]
-
-
-def test_vectors_go_to_a_pipe_and_never_over_it(run_albert, tiny_folder, tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    found = []
-    reader = threading.Thread(target=lambda: found.append(np.load(io.BytesIO(pipe.read_bytes()))))
-    reader.start()
-    assert run_albert("embed", "--model", tiny_folder, "the sea", "--out", pipe).code == 0
-    reader.join(timeout=30)
-    assert found[0].shape[0] == 1
-    assert pipe.is_fifo()
-    done = run_albert("embed", "--model", tiny_folder, "the sea", "--out", tmp_path)
-    assert str(tmp_path) in done.error
-
-
-@pytest.mark.parametrize(("encoding", "words"), [("utf-8", []), ("latin-1", []), ("latin-1", ["--json"])])
-def test_what_stdout_cannot_hold_is_escaped(tiny_folder, encoding, words):
+def test_what_stdout_cannot_hold_is_escaped(tiny_folder):
     text = "\udce9 [MASK] \u2581"
-    command = [sys.executable, "-m", "albert", "fill-mask", "--model", str(tiny_folder), text, *words]
-    env = {**os.environ, "PYTHONIOENCODING": encoding, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "albert", "fill-mask", "--model", str(tiny_folder), text]
+    env = {**os.environ, "PYTHONIOENCODING": "latin-1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr
-    if words:
-        assert "\u2581" in json.loads(done.stdout.decode(encoding))[0]["text"]
-    else:  # nothing is lost
-        assert rb"\udce9" in done.stdout
-        assert ("\u2581".encode() if encoding == "utf-8" else rb"\u2581") in done.stdout
+    assert rb"\udce9" in done.stdout
+    assert rb"\u2581" in done.stdout
 
 
 def test_texts_are_shown_as_they_are_and_not_as_markup(run_albert, tiny_folder):
     done = run_albert("embed", "--model", tiny_folder, "a [bold]dog[/bold] [/oops]")
     assert (done.code, done.err) == (0, "")
-    assert done.out.endswith("(32 numbers): a [bold]dog[/bold] [/oops]\n")
+    assert done.out.endswith("(32 values): a [bold]dog[/bold] [/oops]\n")

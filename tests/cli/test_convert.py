@@ -1,10 +1,7 @@
 """`albert convert`: the folder has the same model, and a failed conversion leaves no trace."""
 
 import json
-import resource
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -68,9 +65,7 @@ def test_what_a_model_was_finetuned_for_comes_along(run_albert, tiny_copy, tmp_p
 def test_a_model_without_a_vocabulary_is_converted_without_one(run_albert, tiny_copy, tmp_path):
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
         (tiny_copy / name).unlink()
-    done = run_albert("convert", tiny_copy, tmp_path / "copy")
-    assert (done.code, done.err) == (0, "")
-    assert "without a vocabulary" in done.out
+    assert run_albert("convert", tiny_copy, tmp_path / "copy").code == 0
     assert sorted(read_tree(tmp_path / "copy")) == ["README.md", "config.json", "model.safetensors"]
 
 
@@ -82,8 +77,6 @@ def test_half_precision_is_half_the_size_and_nearly_the_same_model(run_albert, t
     )
     assert {tensor.dtype for tensor in half.values()} == {torch.float16}
     assert sum(t.nbytes for t in half.values()) * 2 == sum(t.nbytes for t in full.values())
-    sizes = [(folder / "model.safetensors").stat().st_size for folder in (tmp_path / "half", tiny_folder)]
-    assert sizes[0] < 0.6 * sizes[1]
     vectors = albert.load(tmp_path / "half").embed(TEXTS)
     np.testing.assert_allclose(vectors, albert.load(tiny_folder).embed(TEXTS), atol=0.02)
 
@@ -114,40 +107,15 @@ def test_overwrite_replaces_a_model_folder(run_albert, tiny_folder, tiny_copy):
     assert read_tree(tiny_copy) == read_tree(tiny_folder)
 
 
-def test_overwrite_does_not_remove_what_is_no_models(run_albert, tiny_folder, tiny_copy):
+def test_overwrite_replaces_nothing_but_model_folders(run_albert, tiny_folder, tiny_copy, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    (tmp_path / "thesis.txt").write_text("years of work")
     (tiny_copy / "notes.md").write_text("mine")
-    before = read_tree(tiny_copy)
-    assert "notes.md" in run_albert("convert", tiny_folder, tiny_copy, "--overwrite").error
-    assert read_tree(tiny_copy) == before
-
-
-@pytest.mark.parametrize("kind", ["folder", "file"])
-def test_overwrite_replaces_nothing_but_model_folders(kind, run_albert, tiny_folder, tmp_path):
-    target = tmp_path / "thesis"
-    if kind == "folder":
-        target.mkdir()
-        (target / "chapter.txt").write_text("years of work")
-    else:
-        target.write_text("years of work")
     before = read_tree(tmp_path)
-    error = run_albert("convert", tiny_folder, target, "--overwrite").error
-    assert str(target) in error
+    for target in (tmp_path / "thesis", tmp_path / "thesis.txt", tiny_copy):
+        assert str(target) in run_albert("convert", tiny_folder, target, "--overwrite").error
     assert read_tree(tmp_path) == before
-
-
-def test_an_empty_folder_may_be_the_target(run_albert, tiny_folder, tmp_path):
-    (tmp_path / "empty").mkdir()
-    assert run_albert("convert", tiny_folder, tmp_path / "empty").code == 0
-    assert read_tree(tmp_path / "empty") == read_tree(tiny_folder)
-
-
-def test_the_working_folder_is_filled_and_not_replaced(run_albert, tiny_folder, tmp_path, monkeypatch):
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    assert run_albert("convert", tiny_folder, ".").code == 0
-    assert read_tree(Path.cwd()) == read_tree(tiny_folder)
-    assert "error" in run_albert("convert", tiny_folder, ".", "--overwrite").err
-    assert read_tree(Path.cwd()) == read_tree(tiny_folder)
 
 
 @pytest.mark.parametrize("has_target", [False, True])
@@ -159,20 +127,4 @@ def test_a_failed_conversion_leaves_everything_as_it_was(
     (tiny_copy / "model.safetensors").write_bytes(b"damaged")
     before = read_tree(tmp_path)
     assert "model.safetensors" in run_albert("convert", tiny_copy, tmp_path / "copy", "--overwrite").error
-    assert read_tree(tmp_path) == before
-
-
-def test_a_disk_that_fills_up_leaves_everything_as_it_was(tiny_folder, tiny_copy, tmp_path):
-    (tiny_copy / "README.md").write_text("mine")
-    before = read_tree(tmp_path)
-    size = (tiny_folder / "model.safetensors").stat().st_size // 2
-
-    def limit_files() -> None:  # no file may grow beyond half of the weights
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    words = [sys.executable, "-m", "albert", "convert", str(tiny_folder), str(tiny_copy), "--overwrite"]
-    done = subprocess.run(words, preexec_fn=limit_files, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert str(tiny_copy) in done.stderr
-    assert "File too large" in done.stderr
     assert read_tree(tmp_path) == before

@@ -41,17 +41,11 @@ from tests.training.conftest import one_thread, recipe, story_corpus
 __all__ = ["one_thread", "recipe", "story_corpus"]
 
 TINY = ModelConfig(
-    vocab_size=20,
-    embedding_size=4,
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-)
+    vocab_size=20, embedding_size=4, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+    intermediate_size=16, max_position_embeddings=16,
+)  # fmt: skip
 UNIGRAM = 6.0
 NUM_STEPS, EVERY = 4000, 20
-HEALTHY, UNFINISHED = "no problem found", "unfinished run"
 
 
 @dataclass(frozen=True)
@@ -167,7 +161,7 @@ def build(tmp_path, story_corpus):
 
 def test_a_healthy_run_has_only_its_results(build):
     (found,) = diagnose(build())
-    assert (found.kind, found.severity, found.title, found.hint) == ("healthy", "fine", HEALTHY, "")
+    assert (found.kind, found.severity, found.hint) == ("healthy", "fine", "")
     assert found.figures["held_out_mlm_loss"] == pytest.approx(2.52, abs=0.01)
     assert found.figures["sop_accuracy"] == pytest.approx(0.8)
     assert found.figures["tokens_per_second"] == 8000.0
@@ -175,176 +169,121 @@ def test_a_healthy_run_has_only_its_results(build):
     assert found.figures["optimizer_share"] == pytest.approx(0.075)
 
 
-# Changes of the healthy run; kind, severity and parts of title and hint of the only finding; values of it.
+# Changes of the healthy run; the kind and severity of the only finding, a part of its hint, and its values.
 SYMPTOMS = {
     "plateau, ended there": (
-        {"words": plateau},
-        ("stuck", "serious", "at the unigram loss since step", "(1) optimizer.name=muon"),
+        {"words": plateau}, ("stuck", "serious", "optimizer.name=muon"),
         {"unigram_loss": UNIGRAM, "held_out_mlm_loss": pytest.approx(6.0, abs=0.02)},
     ),
     "plateau, not for long": (
-        {"words": plateau, "num_done": 2000},
-        ("stuck", "warning", "at the unigram loss since step", "(2) --batch-size 32"),
+        {"words": plateau, "num_done": 2000}, ("stuck", "warning", "--batch-size 32"),
         {"since_step": pytest.approx(100 * np.log(4.0 / 0.3), abs=2 * EVERY)},  # within 5% of the plateau
     ),
-    "too early": (
-        {"words": plateau, "num_done": 240},
-        ("stuck", "note", "too early", "after step 480"),
-        {"step": 240},
-    ),
+    "too early": ({"words": plateau, "num_done": 240}, ("stuck", "note", "step 480"), {"step": 240}),
     "ended too soon": (
         {"words": lambda step: 9.0 - step / 2000, "pairs": lambda step: 0.7},
-        ("stuck", "warning", "ended at the unigram loss", "num_steps=16000"),
-        {},
+        ("stuck", "warning", "num_steps=16000"), {},
     ),
     "order at chance": (
-        {"pairs": lambda step: 0.51},
-        ("stuck", "warning", "sop accuracy is at chance", "corpus show"),
+        {"pairs": lambda step: 0.51}, ("stuck", "warning", "corpus show"),
         {"held_out_sop_accuracy": pytest.approx(0.51), "standard_error": pytest.approx(0.5 / 512**0.5)},
     ),
     "learning rate too high": (
-        {"overrides": ("optimizer.learning_rate=0.05",)},
-        ("stuck", "warning", "too high for adamw", "optimizer.learning_rate=0.001"),
+        {"overrides": ("optimizer.learning_rate=0.05",)}, ("stuck", "warning", "learning_rate=0.001"),
         {"tokens_per_step": 8192, "highest": pytest.approx(3e-3)},
     ),
     "learning rate too low for LAMB": (
         {"overrides": ("optimizer.name=lamb", "optimizer.learning_rate=1e-5")},
-        ("stuck", "warning", "too low for lamb", "optimizer.learning_rate=0.00011"),
-        {"lowest": pytest.approx(0.00176 / 16)},
+        ("stuck", "warning", "learning_rate=0.00011"), {"lowest": pytest.approx(0.00176 / 16)},
     ),
     "loss rises": (
         {"words": lambda step: 4.0 if step < 3000 else 4.0 + (step - 3000) / 500},
-        ("stuck", "serious", "training loss rises", "optimizer.learning_rate=0.0005"),
-        {},
+        ("stuck", "serious", "learning_rate=0.0005"), {},
     ),
-    "steps left out": (
-        {"skips": (3500, 3600, 3700)},
-        ("stuck", "warning", "steps were skipped", "half the learning rate"),
-        {"steps_left_out": 3, "last_left_out": "step 3700, the loss was nan"},
-    ),
-    "two steps left out": (
-        {"skips": (3500, 3600)},
-        ("stuck", "note", "steps were skipped", "No action needed"),
-        {"steps_left_out": 2},
-    ),
-    "stopped by the guard": (
-        {"num_done": 2000, "skips": (1996, 1997, 1998, 1999, 2000)},
-        ("stuck", "serious", "stopped after too many skipped steps", "half the learning rate"),
+    "steps left out": ({"skips": (3500, 3600, 3700)}, ("stuck", "warning", ""), {"steps_left_out": 3}),
+    "two steps left out": ({"skips": (3500, 3600)}, ("stuck", "note", ""), {"steps_left_out": 2}),
+    "stopped by the filter": (
+        {"num_done": 2000, "skips": (1996, 1997, 1998, 1999, 2000)}, ("stuck", "serious", ""),
         {"steps_left_out": 5},
     ),
     "overfitting": (
         {"held_out": lambda step: 4.0 + abs(step - 2000) / 4000, "num_tokens": 1_000_000},
-        ("stuck", "warning", "overfitting since step 2,000", "seen 32.8 times"),
-        {"best_step": 2000, "epochs_seen": pytest.approx(32.768)},
+        ("stuck", "warning", "32.8"), {"best_step": 2000, "epochs_seen": pytest.approx(32.768)},
     ),
     "waiting for data": (
-        {"train": {"waited_seconds": 5.0, "model_seconds": 13.0}},
-        ("slow", "warning", "waiting for data takes", "num_workers=2"),
+        {"train": {"waited_seconds": 5.0, "model_seconds": 13.0}}, ("slow", "warning", "num_workers=2"),
         {"waiting_for_data_share": pytest.approx(0.25)},
     ),
     "evaluation": (
-        {"evaluation_seconds": 100.0},
-        ("slow", "warning", "evaluation takes", "num_evaluations=10"),
+        {"evaluation_seconds": 100.0}, ("slow", "warning", "num_evaluations=10"),
         {"evaluation_share": pytest.approx(2000 / 6010)},
     ),
     "saving": (
-        {"save_seconds": 40.0},
-        ("slow", "warning", "saving takes", "save_minutes=30"),
+        {"save_seconds": 40.0}, ("slow", "warning", "save_minutes=30"),
         {"saving_share": pytest.approx(800 / 4880)},
     ),
     "too many threads": (
-        {"start": {"threads": count_cores() + 2}},
-        ("slow", "warning", f"{count_cores() + 2} threads on", f"OMP_NUM_THREADS={count_cores()}"),
+        {"start": {"threads": count_cores() + 2}}, ("slow", "warning", f"OMP_NUM_THREADS={count_cores()}"),
         {"threads": count_cores() + 2},
     ),
     "few threads": (
-        {"start": {"threads": 8, "cores": 64}},
-        ("slow", "note", "8 threads on 64 cores", "OMP_NUM_THREADS=64"),
-        {"threads": 8, "cores": 64},
+        {"start": {"threads": 8, "cores": 64}}, ("slow", "note", "OMP_NUM_THREADS=64"), {"threads": 8},
     ),
-    "load": (
-        {"train": {"load": 3.0 * count_cores()}},
-        ("slow", "warning", "other processes", "top"),
-        {"load": 3.0 * count_cores()},
-    ),
+    "load": ({"train": {"load": 3.0 * count_cores()}}, ("slow", "warning", "top"), {}),
     "swapped": (
-        {"train": {"swap_mb": 300.0}},
-        ("slow", "note", "memory is short", "micro_batch_tokens=2048"),
-        {"swapped_mb": 300.0},
+        {"train": {"swap_mb": 300.0}}, ("slow", "note", "micro_batch_tokens=2048"), {"swapped_mb": 300.0},
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("changes", "wanted", "figures"), SYMPTOMS.values(), ids=SYMPTOMS)
-def test_each_problem_is_found_alone(build, changes, wanted, figures):
-    kind, severity, title, hint = wanted
-    findings = diagnose(build(**changes))
-    (found,) = [found for found in findings if title in found.title]
+@pytest.mark.parametrize(("changes", "wanted", "values"), SYMPTOMS.values(), ids=SYMPTOMS)
+def test_each_problem_is_found_alone(build, changes, wanted, values):
+    kind, severity, hint = wanted
+    findings = [each for each in diagnose(build(**changes)) if each.kind not in ("healthy", "damaged")]
+    (found,) = findings
     assert (found.kind, found.severity) == (kind, severity)
     assert hint in found.hint
-    assert {name: found.figures[name] for name in figures} == figures
-    others = {other.title for other in findings if other is not found}
-    assert others <= {HEALTHY, UNFINISHED}
-    assert (HEALTHY in others) == (severity == "note" and UNFINISHED not in others)
+    assert {name: found.figures[name] for name in values} == values
 
 
-def test_a_new_stage_that_changes_the_loss_is_no_problem(build):
-    stages = ("depth_schedule=[{until: 0.8, value: 1}]",)
-    findings = diagnose(
-        build(
-            overrides=stages,
-            words=lambda step: 3.0 if step <= 3200 else 3.5,
-        )
-    )
-    assert [found.title for found in findings] == [HEALTHY]
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {
+            "overrides": ("depth_schedule=[{until: 0.8, value: 1}]",),
+            "words": lambda step: 3.0 if step <= 3200 else 3.5,  # a new stage changes the loss
+        },
+        {"skips": (300,)},
+    ],
+    ids=["a new stage", "an early skipped step"],
+)
+def test_what_is_no_problem(build, changes):
+    assert [found.kind for found in diagnose(build(**changes))] == ["healthy"]
 
 
-def test_an_optimizer_without_a_usual_learning_rate_has_no_finding(build, monkeypatch):
-    monkeypatch.delitem(doctor.LEARNING_RATES, "lamb")
-    overrides = ("optimizer.name=lamb", "optimizer.learning_rate=1e-5")
-    assert [found.title for found in diagnose(build(overrides=overrides))] == [HEALTHY]
-
-
-def test_an_early_skipped_step_is_ignored(build):
-    assert [found.title for found in diagnose(build(skips=(300,)))] == [HEALTHY]
-
-
-DAMAGES = {
-    "cut": (truncate_tensors, "checksum"),
-    "no state": (lambda checkpoint: (checkpoint / STATE_NAME).unlink(), "No such file"),
-}
-
-
-@pytest.mark.parametrize(("spoil", "reason"), DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it(build, spoil, reason):
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it(build):
     folder = build(num_done=2000)
-    spoil(folder / "checkpoints" / "step-2000")
+    (folder / "checkpoints" / "step-2000" / STATE_NAME).unlink()
     found = diagnose(folder)[0]
-    assert (found.kind, found.severity, found.title) == (
-        "damaged",
-        "serious",
-        "damaged checkpoint: step-2000",
-    )
-    assert reason in str(found.figures["step-2000"])
-    assert "continues from step 1000" in found.hint
+    assert (found.kind, found.severity) == ("damaged", "serious")
+    assert "step-2000" in found.figures
+    assert "step 1000" in found.hint
 
 
 def test_a_damaged_old_checkpoint_is_only_a_note(build):
     folder = build(num_done=2000)
     truncate_tensors(folder / "checkpoints" / "step-1000")
-    (found,) = [found for found in diagnose(folder) if "checkpoint" in found.title]
-    assert (found.severity, found.title) == ("note", "damaged checkpoint: step-1000")
+    assert [found.severity for found in diagnose(folder) if "step-1000" in found.title] == ["note"]
 
 
 def test_an_unfinished_run_has_a_command_to_resume_unless_it_is_active(build, story_corpus):
     folder = build(num_done=2000)
     (found,) = diagnose(folder)
-    assert (found.kind, found.severity, found.title) == ("damaged", "warning", UNFINISHED)
+    assert (found.kind, found.severity) == ("damaged", "warning")
     assert (found.figures["step"], found.figures["of_steps"]) == (2000, 4000)
     assert f"--data {story_corpus} --out {folder} --resume" in found.hint
     with hold(folder / LOCK_NAME, busy=""):
-        assert [found.title for found in diagnose(folder)] == [HEALTHY]
-    assert [found.title for found in diagnose(folder)] == [UNFINISHED]
+        assert [found.kind for found in diagnose(folder)] == ["healthy"]
 
 
 def test_the_error_that_ended_a_run_is_shown(build):
@@ -355,7 +294,6 @@ def test_the_error_that_ended_a_run_is_shown(build):
     log.close()
     (found,) = diagnose(folder)
     assert found.figures["ended_by"] == "No space left on device"
-    assert found.hint.startswith("Resume it after fixing the error: `albert pretrain ")
 
 
 def test_a_run_of_several_processes_is_resumed_with_as_many(build):
@@ -370,28 +308,6 @@ def test_a_run_that_was_stopped_for_skipped_steps_is_not_to_be_resumed(build):
     assert [found for found in few if "--resume" in found.hint]
 
 
-def test_a_finished_run_whose_model_was_not_written(build):
-    folder = build()
-    (folder / "model" / "config.json").unlink()
-    (found,) = diagnose(folder)
-    assert "the model was not written" in found.title
-    assert "--resume" in found.hint
-
-
-def test_a_finished_run_whose_weights_were_cut(build):
-    folder = build()
-    path = folder / "model" / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-10])
-    (found,) = diagnose(folder)
-    assert (found.severity, found.title) == ("serious", "the model cannot be loaded")
-    assert "model.safetensors: truncated" in found.figures["reason"]
-    assert "--resume" in found.hint
-
-
-def is_png(path: Path) -> bool:
-    return path.read_bytes().startswith(b"\x89PNG")
-
-
 def test_the_command_prints_text_or_the_same_as_data(build, run_albert):
     folder = build(words=plateau, skips=(3900,))
     done = run_albert("doctor", folder, "--json")
@@ -401,14 +317,11 @@ def test_the_command_prints_text_or_the_same_as_data(build, run_albert):
     assert [found["severity"] for found in data["findings"]] == ["serious", "note"]
     assert set(data["findings"][0]) == {"kind", "severity", "title", "figures", "hint"}
     assert data["findings"][0]["figures"]["unigram_loss"] == UNIGRAM
-    assert is_png(folder / "doctor.png")
-
     done = run_albert("doctor", folder, "--plot", folder / "pictures" / "mine.png")
     assert (done.code, done.err) == (0, "")
-    assert "stuck: the MLM loss has" in done.out
-    assert "unigram loss 6" in done.out
     assert done.out.index("serious") < done.out.index("note")
-    assert is_png(folder / "pictures" / "mine.png")
+    for path in (folder / "doctor.png", folder / "pictures" / "mine.png"):
+        assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_without_records_has_no_plot(build, run_albert):
@@ -417,22 +330,12 @@ def test_a_run_without_records_has_no_plot(build, run_albert):
     data = json.loads(run_albert("doctor", folder, "--json").out)
     assert data["plot"] is None
     assert not (folder / "doctor.png").exists()
-    assert [found["title"] for found in data["findings"]] == ["unfinished run"]
-
-
-def test_a_plot_that_cannot_be_written_is_only_a_warning(build, run_albert):
-    folder = build()
-    (folder / "doctor.png").mkdir()
-    done = run_albert("doctor", folder, "--json")
-    assert (done.code, json.loads(done.out)["plot"]) == (0, None)
-    assert done.err.startswith("warning: no plot: ")
-    assert "directory" in run_albert("doctor", folder, "--plot", folder / "doctor.png").error
 
 
 def test_a_folder_that_is_no_run_is_one_line(tmp_path, run_albert):
-    assert "no run.json" in run_albert("doctor", tmp_path).error
-    assert "no such folder" in run_albert("doctor", tmp_path / "nowhere").error
-    assert "needs a run" in run_albert("doctor", "--plot", tmp_path / "a.png").error
+    assert "run.json" in run_albert("doctor", tmp_path).error
+    assert "nowhere" in run_albert("doctor", tmp_path / "nowhere").error
+    assert "--plot" in run_albert("doctor", "--plot", tmp_path / "a.png").error
 
 
 def test_the_hints_of_a_real_run_are_commands_that_work(recipe, story_corpus, tmp_path, run_albert):
@@ -440,7 +343,7 @@ def test_the_hints_of_a_real_run_are_commands_that_work(recipe, story_corpus, tm
     words = ("pretrain", recipe, "--data", story_corpus, "--out", folder)
     assert run_albert(*words).code == 0
     data = json.loads(run_albert("doctor", folder, "--json").out)
-    longer = next(each["hint"] for each in data["findings"] if "ended at the unigram loss" in each["title"])
+    longer = next(each["hint"] for each in data["findings"] if " num_steps=" in each["hint"])
     assert run_albert(*longer.split("`")[1].split()[1:]).code == 0
     assert (tmp_path / "out-2" / "model").is_dir()
     assert not [found for found in data["findings"] if found["kind"] == "damaged"]
@@ -448,20 +351,15 @@ def test_the_hints_of_a_real_run_are_commands_that_work(recipe, story_corpus, tm
     truncate_tensors(folder / "checkpoints" / "step-20")
     (folder / "model" / "config.json").unlink()
     damaged = [found for found in diagnose(folder) if found.kind == "damaged"]
-    assert {found.title for found in damaged} == {
-        "damaged checkpoint: step-20",
-        "all steps are done but the model was not written",
-    }
+    assert len(damaged) == 2
     command = next(found.hint for found in damaged if "--resume" in found.hint).split("`")[1]
-    done = run_albert(*command.split()[1:])
-    assert done.code == 0, done
+    assert run_albert(*command.split()[1:]).code == 0
     assert [found for found in diagnose(folder) if found.kind == "damaged"] == []
 
 
 OVERRIDES = (
     "num_steps=200", "batch_size=16", "optimizer.learning_rate=3e-3", "num_evaluations=8", "log_every=5",
-    "rename_share=0",
-    "has_tensorboard=false",
+    "rename_share=0", "has_tensorboard=false",
 )  # fmt: skip
 QUIET = {"major_faults": 0, "swap_mb": 0.0, "load": 0.5, "tokens_per_second": 1000.0, "grad_norm": 1.0}
 
@@ -516,7 +414,7 @@ def set_figures(kind: str, **figures: Callable[[int], float]) -> Callable[[dict[
 
 def test_a_healthy_run_has_nothing_but_its_figures(healthy):
     (found,) = doctor.diagnose(load_run(healthy))
-    assert (found.kind, found.title) == ("healthy", "no problem found")
+    assert found.kind == "healthy"
     assert found.figures["of_steps"] == 200
     guess, best = found.figures["score_of_guessing"], found.figures["best_score"]
     assert 30 < guess < 60 < best  # the majority's accuracy and macro F1, on average
@@ -527,43 +425,41 @@ def test_a_score_no_better_than_a_constant_prediction(run):
     rewrite(run, set_figures("train", loss=lambda step: 0.69))
     found = find_one(run)
     assert (found.kind, found.severity) == ("stuck", "serious")
-    assert "not better than that of a constant prediction" in found.title
     assert "optimizer.learning_rate=0.001" in found.hint
 
 
 def test_a_loss_that_falls_without_a_score_wants_more_examples(run):
     rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
     rewrite(run, set_figures("train", loss=lambda step: 0.7 - step / 400))
-    assert "more examples than 200" in find_one(run).hint
+    assert "200" in find_one(run).hint
 
 
 def test_a_run_at_its_beginning_is_not_judged(run):
     rewrite(run, lambda record: record if record["step"] <= 75 and record["kind"] != "end" else None)
     rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
-    assert not [found for found in diagnose(run) if "constant prediction" in found.title]
+    assert not [found for found in diagnose(run) if found.kind == "stuck"]
 
 
 def test_overfitting(run):
     rewrite(run, set_figures("evaluate", score=lambda step: 95.0 - step / 5))
     rewrite(run, set_figures("train", loss=lambda step: 0.7 - step / 400))
     found = find_one(run)
-    assert (found.severity, found.title) == ("note", "overfitting since step 25")
-    assert "holds the weights of step 25" in found.hint
+    assert (found.severity, "step 25" in found.title) == ("note", True)
+    assert "patience=3" in found.hint
 
 
 def test_a_score_that_still_rises_wants_a_longer_run(run):
     rewrite(run, set_figures("evaluate", score=lambda step: 40.0 + step / 4))
     found = find_one(run)
-    assert (found.severity, found.title) == ("note", "the dev score was still rising at the end")
-    assert " num_steps=400 " in found.hint
+    assert (found.severity, " num_steps=400 " in found.hint) == ("note", True)
 
 
 def test_a_damaged_model_is_named_with_the_command_that_writes_it_again(run, run_albert):
     path = run / "model" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
     found = find_one(run)
-    assert (found.severity, found.title) == ("serious", "the model cannot be loaded")
-    assert "model.safetensors: truncated" in found.figures["reason"]
+    assert found.severity == "serious"
+    assert "model.safetensors" in found.figures["reason"]
     words = found.hint.split("`")[1].split()
     assert words[:3] == ["albert", "finetune", "classification"]
     assert run_albert(*words[1:]).code == 0
@@ -573,8 +469,7 @@ def test_a_damaged_model_is_named_with_the_command_that_writes_it_again(run, run
 def test_a_folder_of_seeds_leads_to_one(run, tmp_path, run_albert):
     (tmp_path / "seeds").mkdir()
     run.rename(tmp_path / "seeds" / "seed-0")
-    error = run_albert("doctor", tmp_path / "seeds").error
-    assert f"give one of its seeds, such as {tmp_path / 'seeds' / 'seed-0'}" in error
+    assert str(tmp_path / "seeds" / "seed-0") in run_albert("doctor", tmp_path / "seeds").error
 
 
 def test_the_machine_is_one_line_for_each_check(run_albert):
@@ -583,7 +478,7 @@ def test_the_machine_is_one_line_for_each_check(run_albert):
     lines = done.out.splitlines()
     names = ["versions", "threads", "memory", "load", "arithmetic", "compiler", "disk"]
     assert [line.split()[1] for line in lines] == names
-    assert f"torch: {torch.__version__}" in lines[0]
+    assert torch.__version__ in lines[0]
     data = json.loads(run_albert("doctor", "--json").out)
     assert (data["run"], data["plot"]) == (None, None)
     assert [found["title"] for found in data["findings"]] == names
@@ -596,13 +491,7 @@ def find_part(title: str) -> Finding:
 def test_too_few_and_too_many_threads_are_seen_on_the_machine(monkeypatch):
     monkeypatch.setattr(run_folder, "count_cores", lambda: 8)
     monkeypatch.setattr(doctor, "read_quota", lambda: None)
-    for threads, variable, is_off in (
-        (8, None, False),
-        (4, None, False),
-        (4, "4", True),
-        (1, None, True),
-        (9, "9", True),
-    ):
+    for threads, variable, is_off in ((8, None, False), (4, "4", True), (1, None, True), (9, "9", True)):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
         if variable is not None:
@@ -613,21 +502,10 @@ def test_too_few_and_too_many_threads_are_seen_on_the_machine(monkeypatch):
 
 def test_the_quota_of_a_container_counts(tmp_path, monkeypatch):
     path = tmp_path / "cpu.max"
-    path.write_text("150000 100000\n")
-    assert doctor.read_quota(path) == 1.5
-    path.write_text("max 100000\n")
-    assert doctor.read_quota(path) is None
+    for text, quota in (("150000 100000\n", 1.5), ("max 100000\n", None)):
+        path.write_text(text)
+        assert doctor.read_quota(path) == quota
     monkeypatch.setattr(run_folder, "count_cores", lambda: 8)
     monkeypatch.setattr(doctor, "read_quota", lambda: 2.0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
     assert "OMP_NUM_THREADS=2" in find_part("threads").hint
-
-
-def test_short_memory_is_seen(tmp_path, monkeypatch):
-    path = tmp_path / "meminfo"
-    lines = "MemTotal: 16000000 kB\nMemAvailable: {} kB\nSwapTotal: 8000000 kB\nSwapFree: {} kB\n"
-    monkeypatch.setattr(run_folder, "MEMORY_PATH", path)
-    amounts = (9_000_000, 8_000_000, "fine"), (900_000, 8_000_000, "warning"), (3_000_000, 0, "warning")
-    for free, swap_free, severity in amounts:
-        path.write_text(lines.format(free, swap_free))
-        assert find_part("memory").severity == severity

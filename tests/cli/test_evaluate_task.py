@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import read_tree
 from tests.hub_cache import put_into_hub_cache
 from tests.tasks.finetuned_folder import EARLY, SENTIMENT, config_of, write_finetuned_folder
-from tests.tasks.published import TEXTS, write_entailment, write_sentiment, write_squad
+from tests.tasks.published import TEXTS, write_sentiment, write_squad
 from tests.tasks.tables import write_rows
 
 
@@ -27,26 +27,16 @@ def reviews(tmp_path):
 def test_scores_with_intervals_classes_and_confusions_are_printed(sentiment, run_albert):
     done = run_albert(*sentiment)
     assert done.code == 0
-    first, *lines = done.out.splitlines()
-    assert first.startswith("sst-2 on dev: 12 examples, ")
-    text = "\n".join(lines)
-    for words in ("accuracy", "95% interval", "negative", "positive", "precision", "temperature 1.000"):
-        assert words in text
-
-
-def test_json_has_the_same(sentiment, run_albert):
-    values = json.loads(run_albert(*sentiment, "--json").out)
-    assert values["task"] == "sst-2"
-    assert values["scores"].keys() == values["intervals"].keys() == {"accuracy", "score"}
-    low, high = values["intervals"]["score"]
-    assert low <= values["scores"]["score"] <= high
-    assert values["num_examples"] == values["num_scored"] == len(TEXTS)
-    assert values["files"] == []
+    for words in ("12 examples", "accuracy", "95% interval", "negative", "positive", "precision", "1.000"):
+        assert words in done.out
 
 
 def test_the_folder_holds_scores_predictions_and_a_page(sentiment, run_albert, tmp_path):
     out = tmp_path / "out"
     printed = json.loads(run_albert(*sentiment, "--out", out, "--json").out)
+    low, high = printed["intervals"]["score"]
+    assert low <= printed["scores"]["score"] <= high
+    assert printed["num_examples"] == printed["num_scored"] == len(TEXTS)
     assert sorted(path.name for path in out.iterdir()) == ["predictions.jsonl", "report.html", "scores.json"]
     scores = json.loads((out / "scores.json").read_text())
     assert scores["scores"] == printed["scores"]
@@ -54,7 +44,6 @@ def test_the_folder_holds_scores_predictions_and_a_page(sentiment, run_albert, t
     assert [line["id"] for line in lines] == [str(i) for i in range(len(TEXTS))]
     right = [line["label"] == ("negative", "positive")[i % 2] for i, line in enumerate(lines)]
     assert 100 * sum(right) / len(right) == pytest.approx(scores["scores"]["accuracy"])
-    assert "<html" in (out / "report.html").read_text()
     assert printed["files"] == [str(out / name) for name in sorted(path.name for path in out.iterdir())]
     before = read_tree(out)
     assert run_albert(*sentiment, "--out", out).code == 0  # the same split again takes its place
@@ -65,7 +54,6 @@ def test_a_test_set_gives_the_official_file_and_no_scores(sentiment, run_albert,
     out = tmp_path / "out"
     done = run_albert(*sentiment, "--split", "test", "--out", out)
     assert done.code == 0
-    assert "no labels, so no scores" in done.out
     assert sorted(path.name for path in out.iterdir()) == ["SST-2.tsv", "predictions.jsonl", "scores.json"]
     header, *rows = (out / "SST-2.tsv").read_text().splitlines()
     assert header == "index\tprediction"
@@ -78,7 +66,6 @@ def test_squad_gives_the_files_of_the_official_script(tiny_folder, run_albert, t
     words = ("squad-2.0", "--model", model, "--data", write_squad(tmp_path / "data"))
     done = run_albert("evaluate", *words, "--out", tmp_path / "out")
     assert done.code == 0
-    assert "the other 6" in done.out
     odds = json.loads((tmp_path / "out" / "null_odds.json").read_text())
     given = json.loads((tmp_path / "out" / "predictions.json").read_text())
     assert len(odds) == 12
@@ -96,13 +83,11 @@ def test_an_ensemble_and_a_selection_say_who_is_in_it(tiny_folder, run_albert, t
     words = ["evaluate", "sst-2", "--data", data]
     for model in models:
         words += ["--model", model]
-    done = run_albert(*words)
-    assert "12 examples, 3 models" in done.out
-    assert all(f"{model}" in done.out.replace("\n", "") for model in models)
+    printed = run_albert(*words).out.replace("\n", "")
+    assert all(f"{model}" in printed for model in models)
     values = json.loads(run_albert(*words, "--select", "--json").out)
     assert values["selection"]["num_chosen_on"] == values["num_scored"] == 6
     assert values["models"] == [name for name, _ in values["selection"]["steps"]]
-    assert "members selected on one half of dev, and scored" in run_albert(*words, "--select").out
 
 
 def test_columns_are_named_as_in_fine_tuning(tiny_folder, run_albert, tmp_path, reviews):
@@ -120,31 +105,20 @@ def test_the_curve_of_early_exit_is_shown(tiny_folder, run_albert, tmp_path, rev
     model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
     columns = ("columns.text=review", "columns.label=mood")
     words = ("evaluate", "classification", "--model", model, "--data", reviews, *columns, "--exits")
-    assert "times as fast" in run_albert(*words).out
-    curve = json.loads(run_albert(*words, "--json").out)["exits"]
-    assert [point["depth"] for point in curve["depths"]] == [1, 2, 3]
     assert "exits.json" in run_albert(*words, "--out", tmp_path / "scores").out
     kept = json.loads((tmp_path / "scores" / "exits.json").read_text())
     assert [point["depth"] for point in kept["depths"]] == [1, 2, 3]
 
 
-def test_a_page_alone(sentiment, run_albert, tmp_path):
-    done = run_albert(*sentiment, "--report", tmp_path / "errors.html")
-    assert done.out.rstrip().endswith("errors.html")
-    assert (tmp_path / "errors.html").stat().st_size > 1000
-
-
 def test_a_report_that_cannot_be_written_is_rejected_before_anything_is(sentiment, run_albert, tmp_path):
     table = tmp_path / "glue" / "notes.csv"
     table.write_text("text,label\n")
-    for words, name in (
-        (("--report", tmp_path), str(tmp_path)),
-        (("--report", table), "notes.csv"),
-        (("--report", tmp_path / "errors.html", "--split", "test"), "labels"),
-    ):
+    for words, name in ((("--report", tmp_path), str(tmp_path)), (("--report", table), "notes.csv")):
         assert name in run_albert(*sentiment, "--out", tmp_path / "out", *words).error
         assert not (tmp_path / "out").exists()
     assert table.read_text() == "text,label\n"
+    assert run_albert(*sentiment, "--report", tmp_path / "errors.html").code == 0
+    assert (tmp_path / "errors.html").is_file()
 
 
 def test_options_that_do_not_fit_are_rejected(sentiment, run_albert):
@@ -156,7 +130,6 @@ def test_options_that_do_not_fit_are_rejected(sentiment, run_albert):
         ((*sentiment, "--select"), ["1 model"]),
         ((*sentiment, "columns.text=a"), ["sst-2"]),
         ((*pretraining, "--split", "dev"), ["--split", "pretraining"]),
-        ((*pretraining, "--seed", "0"), ["--seed", "pretraining"]),
         ((*pretraining, "--model", "z"), ["2 models"]),
         (("evaluate", "sts-2", "--model", "x", "--data", "y"), ["sts-2", "sts-b"]),
     ):
@@ -164,34 +137,7 @@ def test_options_that_do_not_fit_are_rejected(sentiment, run_albert):
         assert all(name in error for name in names), error
 
 
-def test_other_files_in_out_are_not_replaced(sentiment, run_albert, tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "thesis.txt").write_text("years of work")
-    for path in (out, out / "thesis.txt"):
-        assert str(path) in run_albert(*sentiment, "--out", path).error
-    assert (out / "thesis.txt").read_text() == "years of work"
-    one = tmp_path / "one"
-    assert run_albert(*sentiment, "--out", one).code == 0
-    before = read_tree(one)
-    assert "test" in run_albert(*sentiment, "--out", one, "--split", "test").error
-    (one / "notes.txt").write_text("beside the scores")
-    assert "notes.txt" in run_albert(*sentiment, "--out", one).error
-    assert read_tree(one) == {**before, "notes.txt": b"beside the scores"}
-
-
-def test_the_model_of_another_task_is_rejected(tiny_folder, run_albert, tmp_path):
-    model = write_finetuned_folder(tmp_path / "m", tiny_folder, config_of("mnli"))
-    data = write_entailment(tmp_path / "glue")
-    error = run_albert("evaluate", "rte", "--model", model, "--data", data).error
-    assert "not_entailment" in error
-    done = run_albert("evaluate", "ax", "--model", model, "--data", data, "--out", tmp_path / "out")
-    assert (tmp_path / "out" / "AX.tsv").read_text().startswith("index\tprediction\n0\t")
-    assert done.code == 0
-
-
-@pytest.mark.parametrize("words", [(), ("--exits",)])
-def test_a_revision_of_the_hub_is_used(run_albert, tiny_folder, tmp_path, monkeypatch, words):
+def test_a_revision_of_the_hub_is_used(run_albert, tiny_folder, tmp_path, monkeypatch):
     facts = EARLY.model_copy(update={"metrics": ("accuracy",)})
     model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
     put_into_hub_cache(
@@ -199,11 +145,8 @@ def test_a_revision_of_the_hub_is_used(run_albert, tiny_folder, tmp_path, monkey
     )
     rows = [{"text": text, "label": EARLY.labels[i % 2]} for i, text in enumerate(TEXTS)]
     data = write_rows(tmp_path / "dev.csv", rows)
-    command = ["evaluate", EARLY.task, "--model", "someone/early", "--data", data, *words]
+    command = ["evaluate", EARLY.task, "--model", "someone/early", "--data", data]
     assert "someone/early" in run_albert(*command).error
     done = run_albert(*command, "--revision", "v2", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["models"] == ["someone/early"]
-    for task in (EARLY.task, "pretraining"):
-        local = ["evaluate", task, "--model", model, "--data", data, "--revision", "v2"]
-        assert "v2" in run_albert(*local).error

@@ -1,18 +1,13 @@
 import io
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
-from contextlib import suppress
 
 import pytest
 from transformers import AutoTokenizer
 
 from albert.text.folder import load_tokenizer
 from tests.conftest import read_tree
-from tests.text.conftest import LINES, TEXT
+from tests.text.conftest import TEXT
 
 
 @pytest.fixture
@@ -30,8 +25,6 @@ def test_train_then_tokenize(run_albert, corpus, tmp_path):
     assert done.code == 0, done
     result = json.loads(done.out)
     assert (result["folder"], result["size"]) == (str(out), 150)
-    assert "100 sentences" in done.err
-    assert "training: " in done.err
     assert "LOG(INFO)" not in done.err
     tokenizer = load_tokenizer(out)
     assert tokenizer.fingerprint == result["fingerprint"]
@@ -40,17 +33,15 @@ def test_train_then_tokenize(run_albert, corpus, tmp_path):
     shown = run_albert("vocab", "tokenize", "--vocab", out, text, "two", "--json")
     first, second = json.loads(shown.out)
     assert (first["text"], second["text"]) == (text, "two")
-    ids = [piece["id"] for piece in first["pieces"]]
+    ids = [token["id"] for token in first["tokens"]]
     assert ids == list(tokenizer.encode(text, masks=True).ids)
     assert ids == AutoTokenizer.from_pretrained(out)(text, add_special_tokens=False)["input_ids"]
     assert tokenizer.mask_id in ids
-    for piece in first["pieces"]:
-        assert piece["piece"] == tokenizer.token(piece["id"])
-        assert piece["text"] == text[piece["start"] : piece["end"]]
-    assert "".join(piece["text"] for piece in first["pieces"]) == text.replace(" ", "")
-    picture = run_albert("vocab", "tokenize", "--vocab", out, text)
-    assert picture.code == 0
-    assert "[MASK]" in picture.out
+    for token in first["tokens"]:
+        assert tokenizer.token(token["id"]) in token.values()
+        assert token["text"] == text[token["start"] : token["end"]]
+    assert "".join(token["text"] for token in first["tokens"]) == text.replace(" ", "")
+    assert "[MASK]" in run_albert("vocab", "tokenize", "--vocab", out, text).out
 
 
 def test_a_dash_reads_lines_as_other_commands_do(run_albert, tiny_folder, monkeypatch):
@@ -82,13 +73,13 @@ GERMAN = (
 def test_cased_keeps_accents(run_albert, tmp_path):
     (tmp_path / "de.txt").write_text(GERMAN * 20, encoding="utf-8")
     ids = {}
-    runs = {"lower": [], "cased": ["--cased"], "plain": ["--cased", "--no-accents"]}
+    runs = {"lower": [], "cased": ["--cased"]}
     for name, flags in runs.items():
         done = run_albert(
             "vocab", "train", tmp_path / "de.txt", "--out", tmp_path / name, "--size", 50, *flags
         )
         assert done.code == 0, done.err
-        assert ("accents kept" in done.out, "warning: " in done.err) == (name == "cased", name != "cased")
+        assert ("warning: " in done.err) == (name != "cased")
         ours, theirs = load_tokenizer(tmp_path / name), AutoTokenizer.from_pretrained(tmp_path / name)
         texts = [*GERMAN.splitlines(), "schön", "schon", "scho\u0308n"]
         ids[name] = ours.encode_ids(texts)
@@ -96,7 +87,6 @@ def test_cased_keeps_accents(run_albert, tmp_path):
     assert ids["cased"][-3] != ids["cased"][-2]
     assert ids["cased"][-3] == ids["cased"][-1]  # one letter, composed or not
     assert ids["lower"][-3] == ids["lower"][-2]
-    assert ids["plain"][-3] == ids["plain"][-2]
 
 
 def test_symbols(run_albert, tmp_path):
@@ -108,7 +98,8 @@ def test_symbols(run_albert, tmp_path):
     assert run_albert(*words, tmp_path / "w", "--characters", "--json").code == 0
     assert load_tokenizer(tmp_path / "w").encode("H D").ids == load_tokenizer(tmp_path / "w").encode("HD").ids
     shown = json.loads(run_albert("vocab", "tokenize", "--vocab", tmp_path / "v", "DH ZZ", "--json").out)
-    assert [piece["piece"] for piece in shown[0]["pieces"]] == ["DH", "<unk>"]
+    tokenizer = load_tokenizer(tmp_path / "v")
+    assert [tokenizer.token(token["id"]) for token in shown[0]["tokens"]] == ["DH", "<unk>"]
 
 
 @pytest.mark.parametrize(
@@ -134,34 +125,13 @@ def test_a_mistake_is_reported_before_any_work(words, names, run_albert, corpus,
 def test_a_size_too_large_leaves_nothing_behind(run_albert, corpus, tmp_path):
     before = read_tree(tmp_path)
     done = run_albert("vocab", "train", corpus, "--out", tmp_path / "out")
-    assert done.code == 2
-    assert "30,000" in done.err.splitlines()[-1]
+    assert (done.code, "30,000" in done.err.splitlines()[-1]) == (2, True)
     assert read_tree(tmp_path) == before
 
 
 def test_a_vocabulary_is_replaced_only_when_asked(run_albert, corpus, tmp_path):
     words = ("vocab", "train", corpus, "--out", tmp_path / "out", "--size")
     assert run_albert(*words, 120).code == 0
-    assert "add --overwrite" in run_albert(*words, 130).error
+    assert "--overwrite" in run_albert(*words, 130).error
     assert run_albert(*words, 130, "--overwrite").code == 0
     assert load_tokenizer(tmp_path / "out").vocab_size == 130
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe that never ends")
-def test_an_interrupt_leaves_nothing_behind(tmp_path):
-    os.mkfifo(tmp_path / "endless.txt")
-    out = tmp_path / "out"
-    words = [sys.executable, "-m", "albert", "vocab", "train", tmp_path / "endless.txt", "--out", out]
-    child = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    with (tmp_path / "endless.txt").open("wb", buffering=0) as pipe:  # opens when the command reads
-        pipe.write("\n".join(LINES).encode())
-        time.sleep(0.2)
-        child.send_signal(signal.SIGINT)
-        # It goes on, being endless: who was just about to read when the signal came sees it after that.
-        end = time.monotonic() + 20
-        with suppress(BrokenPipeError):
-            while child.poll() is None and time.monotonic() < end:
-                pipe.write(b"one line more\n" * 10_000)
-        _, errors = child.communicate(timeout=20)
-    assert (child.returncode, errors.splitlines()[-1]) == (130, "error: interrupted")
-    assert os.listdir(tmp_path) == ["endless.txt"]

@@ -1,4 +1,4 @@
-"""A small vocabulary, a book to lay out in every way, a folder of untidy files, and stores to put them in."""
+"""A small vocabulary, paragraphs of a book, a folder of sources in several layouts, and remote stores."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ import pytest
 
 from albert.data.shards import ShardPart, find_starts
 from tests.conftest import WORDS, write_vocabulary
-from tests.data.bucket import Bucket, BucketFileSystem, serving, write_plugin
+from tests.data.bucket import BucketFileSystem, write_plugin
 
 LETTERS = [letter for first in "abcdefghijklmnopqrstuvwxyz" for letter in (first, f"##{first}")]
 SUBJECTS = ("The old man", "A woman from the town", "My youngest brother", "Nobody on the quay", "The dog")
@@ -49,14 +49,14 @@ def wrap(text: str, width: int = 68) -> list[str]:
 
 @pytest.fixture(scope="session")
 def vocab_path(tmp_path_factory) -> Path:
-    pieces = list(dict.fromkeys([*WORDS, *LETTERS, '"', "-", *(f"##{digit}" for digit in "0123456789")]))
-    pieces += [*"0123456789"]
-    return write_vocabulary(tmp_path_factory.mktemp("vocab") / "vocab.txt", pieces)
+    tokens = list(dict.fromkeys([*WORDS, *LETTERS, '"', "-", *(f"##{digit}" for digit in "0123456789")]))
+    tokens += [*"0123456789"]
+    return write_vocabulary(tmp_path_factory.mktemp("vocab") / "vocab.txt", tokens)
 
 
 @pytest.fixture
 def books(tmp_path: Path) -> Path:
-    """Three files of three layouts, one of them twice, and files that are no text."""
+    """Three files of three layouts, one of them twice, and a file that is not a source."""
     folder = tmp_path / "books"
     (folder / "deep").mkdir(parents=True)
     wrapped = "\r\n\r\n".join("\r\n".join(wrap(text)) for text in PARAGRAPHS[:30])
@@ -72,14 +72,14 @@ def books(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch) -> Path:
-    """An empty folder for what is fetched."""
+    """An empty folder for downloads."""
     monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def memory(tmp_path, cache) -> Iterator[str]:
-    """A folder in fsspec's memory, which only this process sees."""
+    """A folder in fsspec's memory, visible only to this process."""
     url = f"memory://{tmp_path.name}"
     yield url
     system, path = fsspec.core.url_to_fs(url)
@@ -89,28 +89,27 @@ def memory(tmp_path, cache) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def plugin_path(tmp_path_factory) -> str:
-    """A PYTHONPATH by which other processes know bucket://, and everything else that this one knows."""
+    """A PYTHONPATH with bucket:// and everything that this process can import."""
     folder = write_plugin(tmp_path_factory.mktemp("plugin"))
     return os.pathsep.join([str(folder), *filter(None, sys.path)])
 
 
 @pytest.fixture
-def bucket(cache, plugin_path, monkeypatch) -> Iterator[Bucket]:
-    """A store that every process on this machine reaches, under bucket:// and http://."""
-    # For processes that are started, and for those that multiprocessing starts.
+def bucket(cache, plugin_path, tmp_path, monkeypatch) -> Path:
+    """A folder that every process on this machine can use under bucket://."""
+    # For subprocesses, and for those of multiprocessing.
     monkeypatch.setenv("PYTHONPATH", plugin_path)
+    monkeypatch.setenv("BUCKET_LOG", str(tmp_path / "bucket.log"))
     monkeypatch.syspath_prepend(plugin_path.partition(os.pathsep)[0])
     fsspec.register_implementation("bucket", BucketFileSystem, clobber=True)
-    with serving() as server:
-        yield server
+    return tmp_path / "bucket"
 
 
 def upload(folder: Path, url: str) -> None:
     """Copy a folder to a store, file by file."""
-    for file in sorted(folder.rglob("*")):
-        if file.is_file():
-            system, path = fsspec.core.url_to_fs(f"{url}/{file.relative_to(folder).as_posix()}")
-            system.put_file(str(file), path)
+    for name in read_files(folder):
+        system, path = fsspec.core.url_to_fs(f"{url}/{name}")
+        system.put_file(str(folder / name), path)
 
 
 def read_store(url: str) -> dict[str, bytes]:
@@ -120,13 +119,14 @@ def read_store(url: str) -> dict[str, bytes]:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """The same of a folder on the disk."""
+    """Every file of a local folder, by its name there; the last one written is last."""
     files = [path for path in folder.rglob("*") if path.is_file()]
+    files.sort(key=lambda path: path.stat().st_mtime_ns)
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def pack(documents: Sequence[Sequence[Sequence[int]]], *, id_type: pa.DataType | None = None) -> ShardPart:
-    """All of them, the empty ones, too; two bytes an id unless told otherwise."""
+    """All of them, the empty ones, too; two bytes per id by default."""
     sentences = list(chain.from_iterable(documents))
     dtype = (id_type or pa.uint16()).to_pandas_dtype()
     return ShardPart(

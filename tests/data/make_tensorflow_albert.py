@@ -1,11 +1,11 @@
-"""Sizes and seeds come in, three small checkpoints written by the real TensorFlow go out, beside this file.
+"""Write three small checkpoints with TensorFlow.
 
-Run once, with TensorFlow 2, to make `tensorflow_albert/`, `tensorflow_shards/` and `tensorflow_refused/`:
+Run once, with TensorFlow 2, to make `tensorflow_albert/`, `tensorflow_shards/` and `tensorflow_unsupported/`:
 
     python tests/data/make_tensorflow_albert.py
 
-TensorFlow is no dependency: the checkpoints are kept, and the tests derive what they must hold from the
-names and shapes here.
+TensorFlow is not a dependency: the checkpoints are in the repository, and the tests derive the expected
+values from the names and shapes here.
 """
 
 import json
@@ -21,70 +21,53 @@ from numpy.typing import NDArray
 HERE = Path(__file__).parent
 ALBERT_PREFIX = HERE / "tensorflow_albert" / "model.ckpt-best"
 SHARDS_PREFIX = HERE / "tensorflow_shards" / "model.ckpt-7"
-REFUSED_PREFIX = HERE / "tensorflow_refused" / "model.ckpt-7"
+UNSUPPORTED_PREFIX = HERE / "tensorflow_unsupported" / "model.ckpt-7"
 
 V, E, H, F, P = 50, 8, 16, 32, 24  # vocabulary, embedding, hidden, FFN, positions
 
-# The keys, and their order, of the albert_config.json that comes with the published checkpoints.
+# The keys of the albert_config.json of the published checkpoints, in their order.
 CONFIG = {
-    "attention_probs_dropout_prob": 0,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0,
-    "embedding_size": E,
-    "hidden_size": H,
-    "initializer_range": 0.02,
-    "intermediate_size": F,
-    "max_position_embeddings": P,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 3,
-    "num_hidden_groups": 1,
-    "net_type": 0,
-    "gap_size": 0,
-    "num_memory_blocks": 0,
-    "inner_group_num": 1,
-    "down_scale_factor": 1,
-    "type_vocab_size": 2,
+    "attention_probs_dropout_prob": 0, "hidden_act": "gelu", "hidden_dropout_prob": 0, "embedding_size": E,
+    "hidden_size": H, "initializer_range": 0.02, "intermediate_size": F, "max_position_embeddings": P,
+    "num_attention_heads": 2, "num_hidden_layers": 3, "num_hidden_groups": 1, "net_type": 0, "gap_size": 0,
+    "num_memory_blocks": 0, "inner_group_num": 1, "down_scale_factor": 1, "type_vocab_size": 2,
     "vocab_size": V,
-}
+}  # fmt: skip
 
 BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
+
+
+def linear(name: str, num_inputs: int, num_outputs: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}/kernel": (num_inputs, num_outputs), f"{name}/bias": (num_outputs,)}
+
+
+def norm(name: str, width: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}/beta": (width,), f"{name}/gamma": (width,)}
+
 
 WEIGHTS: dict[str, tuple[int, ...]] = {
     "bert/embeddings/word_embeddings": (V, E),
     "bert/embeddings/token_type_embeddings": (2, E),
     "bert/embeddings/position_embeddings": (P, E),
-    "bert/embeddings/LayerNorm/beta": (E,),
-    "bert/embeddings/LayerNorm/gamma": (E,),
-    "bert/encoder/embedding_hidden_mapping_in/kernel": (E, H),
-    "bert/encoder/embedding_hidden_mapping_in/bias": (H,),
-    f"{BLOCK}/attention_1/self/query/kernel": (H, H),
-    f"{BLOCK}/attention_1/self/query/bias": (H,),
-    f"{BLOCK}/attention_1/self/key/kernel": (H, H),
-    f"{BLOCK}/attention_1/self/key/bias": (H,),
-    f"{BLOCK}/attention_1/self/value/kernel": (H, H),
-    f"{BLOCK}/attention_1/self/value/bias": (H,),
-    f"{BLOCK}/attention_1/output/dense/kernel": (H, H),
-    f"{BLOCK}/attention_1/output/dense/bias": (H,),
-    f"{BLOCK}/LayerNorm/beta": (H,),
-    f"{BLOCK}/LayerNorm/gamma": (H,),
-    f"{BLOCK}/ffn_1/intermediate/dense/kernel": (H, F),
-    f"{BLOCK}/ffn_1/intermediate/dense/bias": (F,),
-    f"{BLOCK}/ffn_1/intermediate/output/dense/kernel": (F, H),
-    f"{BLOCK}/ffn_1/intermediate/output/dense/bias": (H,),
-    f"{BLOCK}/LayerNorm_1/beta": (H,),
-    f"{BLOCK}/LayerNorm_1/gamma": (H,),
-    "bert/pooler/dense/kernel": (H, H),
-    "bert/pooler/dense/bias": (H,),
-    "cls/predictions/transform/dense/kernel": (H, E),
-    "cls/predictions/transform/dense/bias": (E,),
-    "cls/predictions/transform/LayerNorm/beta": (E,),
-    "cls/predictions/transform/LayerNorm/gamma": (E,),
+    **norm("bert/embeddings/LayerNorm", E),
+    **linear("bert/encoder/embedding_hidden_mapping_in", E, H),
+    **linear(f"{BLOCK}/attention_1/self/query", H, H),
+    **linear(f"{BLOCK}/attention_1/self/key", H, H),
+    **linear(f"{BLOCK}/attention_1/self/value", H, H),
+    **linear(f"{BLOCK}/attention_1/output/dense", H, H),
+    **norm(f"{BLOCK}/LayerNorm", H),
+    **linear(f"{BLOCK}/ffn_1/intermediate/dense", H, F),
+    **linear(f"{BLOCK}/ffn_1/intermediate/output/dense", F, H),
+    **norm(f"{BLOCK}/LayerNorm_1", H),
+    **linear("bert/pooler/dense", H, H),
+    **linear("cls/predictions/transform/dense", H, E),
+    **norm("cls/predictions/transform/LayerNorm", E),
     "cls/predictions/output_bias": (V,),
     "cls/seq_relationship/output_weights": (2, H),
     "cls/seq_relationship/output_bias": (2,),
 }
 
-# The optimiser keeps two slots for every variable; two variables with theirs are enough here.
+# The optimizer keeps two slots for every variable; two variables with theirs are enough here.
 SLOTS: dict[str, tuple[int, ...]] = {
     f"{name}/{slot}": WEIGHTS[name]
     for name in ("bert/embeddings/word_embeddings", "bert/pooler/dense/bias")
@@ -95,7 +78,7 @@ GLOBAL_STEP = np.array(125_000, dtype=np.int64)
 
 
 def random_values(name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """The float32 values in [-½, ½) that belong to a name; numpy promises the raw stream never to change."""
+    """Float32 values in [-½, ½) derived from a name; numpy guarantees that the raw stream never changes."""
     raw = np.random.PCG64(zlib.crc32(name.encode())).random_raw(math.prod(shape))
     upper: NDArray[np.float32] = (raw >> np.uint64(40)).astype(np.float32).reshape(shape)
     values: NDArray[np.float32] = upper / np.float32(1 << 24) - np.float32(0.5)
@@ -103,13 +86,13 @@ def random_values(name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 
 def albert_tensors() -> dict[str, NDArray[Any]]:
-    """What `tensorflow_albert/` holds: every weight, some slots of the optimiser, and the step."""
+    """The content of `tensorflow_albert/`: every weight, some optimizer slots, and the step."""
     random = {name: random_values(name, shape) for name, shape in (WEIGHTS | SLOTS).items()}
     return {**random, "global_step": GLOBAL_STEP}
 
 
 def shard_tensors() -> list[dict[str, NDArray[Any]]]:
-    """What the two data files of `tensorflow_shards/` hold; what ends in bfloat16 is stored as such."""
+    """The content of the two data files of `tensorflow_shards/`; names with bfloat16 are stored as such."""
     return [
         {
             "a/float32": random_values("a/float32", (3, 4)),
@@ -144,7 +127,7 @@ def main() -> None:
             ],
         )
 
-    for prefix in (ALBERT_PREFIX, SHARDS_PREFIX, REFUSED_PREFIX):
+    for prefix in (ALBERT_PREFIX, SHARDS_PREFIX, UNSUPPORTED_PREFIX):
         prefix.parent.mkdir(exist_ok=True)
 
     save(ALBERT_PREFIX, albert_tensors())
@@ -163,7 +146,7 @@ def main() -> None:
     # A variable of [4, 2] of which this file has the upper half, a text, and an ordinary variable.
     half = random_values("partitioned", (2, 2))
     save(
-        REFUSED_PREFIX,
+        UNSUPPORTED_PREFIX,
         {"partitioned": half, "text": "a graph", "kernel": random_values("kernel", (2, 2))},
         slices={"partitioned": "4 2 0,2:0,2"},
     )

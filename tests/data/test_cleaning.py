@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.data.cleaning import (
-    MAX_TOKEN_BYTES,
     clean_bytes,
     drop_license,
-    drop_page_furniture,
+    drop_page_lines,
     find_running_heads,
     looks_binary,
 )
@@ -37,16 +36,8 @@ def clean(data):
         (b"", "", {}),
     ],
 )  # fmt: skip
-def test_each_kind_is_taken_away_and_counted(data, text, counts):
+def test_unwanted_characters_are_removed_and_counted(data, text, counts):
     assert clean(data) == (text, counts)
-
-
-@given(st.integers(0, 50), st.integers(0, 3 * MAX_TOKEN_BYTES), st.integers(0, 50))
-def test_a_token_is_dropped_if_and_only_if_it_is_too_long(before, length, after):
-    data = b"a " * before + b"x" * length + b" a" * after
-    kept, counts = clean(data)
-    assert ("x" in kept) == (0 < length <= MAX_TOKEN_BYTES)
-    assert counts == ({"long_tokens": 1} if length > MAX_TOKEN_BYTES else {})
 
 
 @given(
@@ -55,50 +46,34 @@ def test_a_token_is_dropped_if_and_only_if_it_is_too_long(before, length, after)
         max_size=80,
     )
 )
-def test_text_that_is_clean_stays_as_it_is(text):
+def test_clean_text_is_not_changed(text):
     assert clean(text.encode()) == (text, {})
 
 
-def test_lines_that_are_only_a_number_go_and_numbers_in_text_stay():
+def test_page_numbers_are_dropped_and_numbers_in_text_are_kept():
     counts = Counter()
     text = "In\n12\nthe year 1815\n- 13 -\n[14]\nPage 15\n  16  \n1815 was cold\n12345\n3.\n"
-    assert drop_page_furniture(text, counts) == "In\nthe year 1815\n1815 was cold\n12345\n3.\n"
+    assert drop_page_lines(text, counts) == "In\nthe year 1815\n1815 was cold\n12345\n3.\n"
     assert counts == {"page_numbers": 5}
 
 
-def test_running_heads_are_found_and_dropped_whatever_their_page_number():
+def test_running_heads_are_found_and_dropped_with_any_page_number():
     pages = [
-        f"{n} THE OLD HOUSE\nSome text that differs, {n} times.\n'Yes, sir.'\nand goes on\n"
-        for n in range(40)
+        f"{n} THE OLD HOUSE\nSome text that differs, {n} times.\n'Yes, sir.'\nand more\n" for n in range(40)
     ]
     sample = "".join(pages)
     heads = find_running_heads(sample)
     assert heads == ("# THE OLD HOUSE",)
     counts = Counter()
-    kept = drop_page_furniture(sample, counts, heads=heads)
+    kept = drop_page_lines(sample, counts, heads=heads)
     assert counts == {"running_heads": 40}
     assert "OLD HOUSE" not in kept
     assert kept.count("'Yes, sir.'") == 40
 
 
-def test_chapter_headings_are_no_running_heads():
-    text = "".join(
-        f"CHAPTER {n}\n" + "A line of a chapter, and no other line is like it.\n" * 200 for n in range(30)
-    )
-    assert find_running_heads(text.replace("it.", "it,")) == ()
-
-
-def test_a_licence_is_cut_off_on_both_sides():
-    text = (
-        "Title\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\nOnce upon a time.\n"
-        "*** END OF THE PROJECT GUTENBERG EBOOK X ***\nSmall print.\n"
-    )
-    counts = Counter()
-    assert drop_license(text, counts) == ("Once upon a time.\n", True)
-    assert counts["licence_characters"] == len(text) - len("Once upon a time.\n")
-    assert drop_license("No licence here.\n", Counter()) == ("No licence here.\n", False)
-    # A chunk of a long file may begin with the line that ends a book.
-    assert drop_license(text[text.index("*** END") :], Counter(), is_license=False) == ("", True)
+def test_chapter_headings_are_not_running_heads():
+    chapters = (f"CHAPTER {n}\n" + "A line of a chapter, unlike any other line.\n" * 200 for n in range(30))
+    assert find_running_heads("".join(chapters)) == ()
 
 
 @pytest.mark.parametrize(
@@ -110,23 +85,29 @@ def test_a_licence_is_cut_off_on_both_sides():
         ("naïve".encode("latin-1"), False),
     ],
 )  # fmt: skip
-def test_binary_files_are_told_from_text(head, is_binary):
+def test_binary_files_are_recognized(head, is_binary):
     assert looks_binary(head) is is_binary
 
 
-def test_a_file_of_several_gutenberg_books_keeps_them_all():
-    def book(number: int) -> str:
-        return (
-            f"*** START OF THE PROJECT GUTENBERG EBOOK {number} ***\nThe text of book {number}.\n"
-            f"*** END OF THE PROJECT GUTENBERG EBOOK {number} ***\nlegal words {number}\n"
-        )
+def book(number: int) -> str:
+    return (
+        f"*** START OF THE PROJECT GUTENBERG EBOOK {number} ***\nThe text of book {number}.\n"
+        f"*** END OF THE PROJECT GUTENBERG EBOOK {number} ***\nlegal words {number}\n"
+    )
 
+
+def test_licenses_before_between_and_behind_books_are_dropped():
     counts: Counter[str] = Counter()
-    kept, is_license = drop_license("preface by others\n" + "".join(map(book, range(5))), counts)
-    assert kept.split("\n") == [*(f"The text of book {number}." for number in range(5)), ""]
+    text = "preface by others\n" + "".join(map(book, range(5)))
+    kept, is_license = drop_license(text, counts)
+    assert kept == "".join(f"The text of book {number}.\n" for number in range(5))
     assert is_license
-    assert counts["licence_characters"] > 0
-    later, is_license = drop_license("more legal words\n" + book(7), counts, is_license=True)
+    assert counts["licence_characters"] == len(text) - len(kept)
+    assert drop_license("No license here.\n", Counter()) == ("No license here.\n", False)
+    # Later parts of a long file: inside the license, inside a book, and at the end of a book.
+    later, _ = drop_license("more legal words\n" + book(7), counts, is_license=True)
     assert later == "The text of book 7.\n"
-    unmarked, is_license = drop_license("A second part.\n" + book(8), counts, is_license=False)
+    unmarked, _ = drop_license("A second part.\n" + book(8), counts, is_license=False)
     assert unmarked == "A second part.\nThe text of book 8.\n"
+    end = "*** END OF THE PROJECT GUTENBERG EBOOK 9 ***\nlegal words\n"
+    assert drop_license(end, counts, is_license=False) == ("", True)

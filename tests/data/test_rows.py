@@ -1,4 +1,4 @@
-"""Rows are the same in every format, numbered by line; broken ones are skipped and counted."""
+"""Rows are the same in every format and have their line numbers; bad rows are skipped and counted."""
 
 import csv
 import gzip
@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert.data.rows import BadRow, Problems, Wanted, iter_good, iter_groups, iter_rows
-from albert.errors import FileFormatError, InputError
+from albert.errors import AlbertError, FileFormatError, InputError
+from tests.conftest import rejects
 
 ROWS = [{"text": 'He said "no", and left.', "label": "1"}, {"text": "Ünïcode – “quoted”; £ 5", "label": "0"}]
 
@@ -65,7 +66,7 @@ def test_every_format_gives_the_same_rows(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["csv", "tsv", "jsonl"])
 @pytest.mark.parametrize("change", ["crlf", "mark", "gz", "xz", "no last end", "blank lines"])
-def test_what_files_of_the_world_look_like(tmp_path, name, change):
+def test_line_ends_marks_and_compression_do_not_matter(tmp_path, name, change):
     content = WRITERS[name](ROWS)
     changed = {
         "crlf": lambda: content.replace(b"\n", b"\r\n"),
@@ -85,24 +86,24 @@ cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 @settings(deadline=None)
 @given(st.lists(st.fixed_dictionaries({"text": cells, "label": cells}), min_size=1))
-def test_csv_brings_back_any_text(rows):
+def test_any_text_is_read_from_csv(rows):
     problems = Problems("-")
-    content = to_csv(rows, end="\r\n")  # with these ends, Python quotes either of them in a cell
+    content = to_csv(rows, end="\r\n")  # with these, Python quotes both line ends in a cell
     found = iter_rows(io.BytesIO(content), wanted=WANTED, problems=problems, format="csv")
     assert [row.values for row in found] == rows
     assert not problems.num_skipped
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_the_ends_of_lines_inside_a_cell_stay_as_they_are(tmp_path, end):
-    """Else the places of answers behind them would be too large."""
+def test_line_ends_inside_a_cell_are_not_changed(tmp_path, end):
+    """Changed ones would move the answers behind them."""
     path = tmp_path / "table.csv"
     rows = [{"text": f"one{end}two{end}{end}three", "label": "1"}, {"text": "four", "label": "0"}]
     path.write_bytes(to_csv(rows, end=end))
     assert [row.values for row in read(path)[0]] == rows
 
 
-def test_a_stray_quote_costs_its_own_line_and_no_other(tmp_path):
+def test_a_stray_quote_affects_only_its_own_line(tmp_path):
     path = tmp_path / "table.csv"
     lines = [f"text {number},{number % 2}" for number in range(1000)]
     lines[2] = '"5 inches" wide,1'
@@ -111,17 +112,18 @@ def test_a_stray_quote_costs_its_own_line_and_no_other(tmp_path):
     path.write_text("\n".join(["text,label", *lines]), encoding="utf-8")
     rows, problems = read(path)
     assert [row.line for row in rows] == [line for line in range(2, 1002) if line not in (4, 502)]
-    assert problems.skipped == {"not valid CSV": 2}
-    assert "(first in line 4: " in problems.describe()[0]
+    assert problems.num_skipped == 2
+    assert "line 4" in problems.describe()[0]
 
 
-def test_a_text_over_very_many_lines_is_told_of(tmp_path):
+def test_a_text_over_many_lines_is_reported(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("text,label\n" + '"opened,1\n' + "a,0\n" * 200 + 'closed",1\n', encoding="utf-8")
     (row,), problems = read(path)
     assert row.line == 2
-    (told,) = problems.describe()
-    assert "is a quote missing? (first in line 2: it ends in line 203)" in told
+    (message,) = problems.describe()
+    assert "line 2" in message
+    assert "line 203" in message
 
 
 def test_semicolons_as_spreadsheets_write_them(tmp_path):
@@ -130,16 +132,14 @@ def test_semicolons_as_spreadsheets_write_them(tmp_path):
     assert [row.values for row in read(path)[0]] == ROWS
 
 
-def test_tsv_as_programs_write_it_is_read_without_their_quotes(tmp_path):
+def test_quotes_around_fields_of_tsv_are_removed_and_counted(tmp_path):
     path = tmp_path / "table.tsv"
     rows = [{"text": 'He said "no"', "label": "0"}, {"text": "", "label": "1"}]
     path.write_bytes(to_csv(rows, delimiter="\t"))
     found, problems = read(path)
     assert [row.values for row in found] == rows
-    assert problems.describe() == [
-        f"{path}: 1 line with a field in quotes, read without them "
-        "(first in line 2: 'He said \"no\"' in column 'text')"
-    ]
+    (message,) = problems.describe()
+    assert "line 2: 'He said \"no\"'" in message
     path.write_text('"text"\t"label"\n"all"\t"0"\n""\t"1"\n', encoding="utf-8")
     found, problems = read(path)
     assert [tuple(row.values.values()) for row in found] == [("all", "0"), ("", "1")]
@@ -147,7 +147,7 @@ def test_tsv_as_programs_write_it_is_read_without_their_quotes(tmp_path):
 
 
 @pytest.mark.parametrize("text", ['"', '"""', '"Yes" or "no"', 'say "no"', '"no', 'a ""b""'])
-def test_quotes_that_are_not_around_all_of_a_field_of_tsv_are_its_own(tmp_path, text):
+def test_other_quotes_in_tsv_are_text(tmp_path, text):
     path = tmp_path / "table.tsv"
     path.write_bytes(to_tsv([{"text": text, "label": "0"}]))
     (row,), problems = read(path)
@@ -155,65 +155,53 @@ def test_quotes_that_are_not_around_all_of_a_field_of_tsv_are_its_own(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("name", "bad", "reason", "detail"),
+    ("name", "bad", "detail"),
     [
-        ("csv", b"torn", "wrong number of fields", "1, and 2 columns"),
-        ("csv", b'a "quoted" text,"closed" early', "not valid CSV", "expected after"),
-        ("csv", b'"never closed,1', "a quote that is opened and never closed", "double or close it"),
-        ("csv", b"caf\xe9,1", "bytes that are not UTF-8", "0xe9 behind 3 characters"),
-        ("tsv", b"one\ttwo\tthree", "wrong number of fields", "3, and 2 columns"),
-        ("tsv", b"caf\xe9\t1", "bytes that are not UTF-8", "0xe9 behind 3 characters"),
-        ("jsonl", b'{"text": "torn', "not valid JSON", "Unterminated string"),
-        ("jsonl", b'["text", "label"]', "no JSON object", "it is a list"),
-        ("jsonl", b'{"label": "1"}', "no 'text'", "it has label"),
-        ("jsonl", b'{"text": "caf\xe9", "label": "1"}', "bytes that are not UTF-8", "0xe9 behind 13"),
-        ("jsonl", b"[" * 100_000, "not valid JSON", "recursion"),
-        (
-            "jsonl",
-            b'{"text": "a \\ud83d", "label": "1"}',
-            "half a character",
-            "\\ud83d without its other half",
-        ),
+        ("csv", b"torn", "1, and 2 columns"),
+        ("csv", b'a "quoted" text,"closed" early', "expected after"),
+        ("csv", b'"never closed,1', "quote"),
+        ("csv", b"caf\xe9,1", "0xe9"),
+        ("tsv", b"one\ttwo\tthree", "3, and 2 columns"),
+        ("tsv", b"caf\xe9\t1", "0xe9"),
+        ("jsonl", b'{"text": "torn', "Unterminated string"),
+        ("jsonl", b'["text", "label"]', "list"),
+        ("jsonl", b'{"label": "1"}', "'text'"),
+        ("jsonl", b'{"text": "caf\xe9", "label": "1"}', "0xe9"),
+        ("jsonl", b'{"text": "a \\ud83d", "label": "1"}', "\\ud83d"),
     ],
 )
-def test_a_broken_row_is_counted_with_its_line(tmp_path, name, bad, reason, detail):
+def test_a_bad_row_is_skipped_and_counted_with_its_line(tmp_path, name, bad, detail):
     path = tmp_path / f"table.{name}"
     content = WRITERS[name](ROWS)
     path.write_bytes(content + bad + b"\n" + content.splitlines(keepends=True)[-1])
     rows, problems = read(path)
     assert [row.values for row in rows] == [*ROWS, ROWS[-1]]
-    assert problems.skipped == {reason: 1}
-    line = content.count(b"\n") + 1
-    (told,) = problems.describe()
-    assert f"left out 1 line: {reason} (first in line {line}: " in told
-    assert detail in told
+    assert problems.num_skipped == 1
+    (message,) = problems.describe()
+    assert f"line {len(content.splitlines()) + 1}: " in message
+    assert detail in message
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "values"),
     [
-        ("table.csv", b"", "table.csv: empty; its first line should name the columns"),
-        ("table.csv", b"review,stars\n", "table.csv: no column 'text', 'label' but 'review', 'stars'; nam"),
-        ("table.tsv", b"review\tstars\n", "table.tsv: no column 'text', 'label' but 'review', 'stars'"),
-        ("table.jsonl", b'{"review": 1}\n', "table.jsonl: no column 'text', 'label' but 'review'"),
-        ("table.parquet", b"PAR1 no more", "table.parquet: not a complete Parquet file"),
-        ("table.csv.gz", b"no gzip", "table.csv.gz: its compressed data is damaged"),
-        ("table.parquet", b"", "table.parquet: not a complete Parquet file"),
-        ("table.xlsx", b"", "table.xlsx: a kind of file that is not read; albert reads csv, tsv, jsonl"),
+        ("table.csv", b"", ()),
+        ("table.csv", b"review,stars\n", ("'text', 'label'", "'review', 'stars'")),
+        ("table.jsonl", b'{"review": 1}\n', ("'text', 'label'", "'review'")),
+        ("table.parquet", b"PAR1 no more", ()),
+        ("table.csv.gz", b"no gzip", ()),
+        ("table.xlsx", b"", ("csv, tsv, jsonl",)),
     ],
-)  # fmt: skip
-def test_a_table_that_cannot_be_read_is_one_line(tmp_path, name, content, message):
+)
+def test_a_table_that_cannot_be_read_is_rejected(tmp_path, name, content, values):
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises((FileFormatError, InputError)) as caught:
+    with rejects(AlbertError, f"{path}: ", *values):
         read(path)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["csv", "tsv", "jsonl"])
-def test_a_stream_is_read_no_further_than_asked(name):
-    """Input of any size: after the first rows only some of the lines have been taken."""
+def test_a_stream_is_read_row_by_row(name):
 
     class Endless(io.RawIOBase):
         taken = 0
@@ -234,17 +222,17 @@ def test_a_stream_is_read_no_further_than_asked(name):
     assert stream.taken < 15
 
 
-def test_a_line_may_be_a_text_and_nothing_else(tmp_path):
+def test_lines_may_be_texts(tmp_path):
     (tmp_path / "notes").write_bytes(b'a, "b"\tc\r\n\n \n{"d"\n\xff\n')
     problems = Problems("notes")
     rows = iter_rows(tmp_path / "notes", wanted=Wanted(("text",)), problems=problems, format="lines")
     assert [(row.line, row.values["text"]) for row in rows] == [(1, 'a, "b"\tc'), (4, '{"d"')]
     assert problems.num_skipped == 1
-    with pytest.raises(InputError, match="a line is one text, and text, label are needed"):
+    with rejects(InputError, "text, label"):
         iter_rows(tmp_path / "notes", wanted=WANTED, problems=problems, format="lines")
 
 
-def test_whichever_limit_is_reached_first_ends_it() -> None:
+def test_a_group_ends_at_the_first_limit() -> None:
     groups = list(iter_groups(["a", "b", "c", "dddd", "e"], (lambda _: 1, 3), (len, 4)))
     assert groups == [["a", "b", "c"], ["dddd"], ["e"]]
 
@@ -265,28 +253,28 @@ def items(*values: int) -> list[Numbered]:
     return [Numbered(line, value) for line, value in enumerate(values, start=1)]
 
 
-def test_a_bad_row_is_left_out_counted_and_told_with_the_first_of_its_kind():
+def test_bad_items_are_skipped_and_the_first_is_reported():
     problems = Problems("data.csv")
     assert list(iter_good(items(1, -2, 3, -4), build, problems=problems)) == [1, 3]
     assert problems.num_skipped == 2
-    assert problems.describe() == ["data.csv: left out 2 lines: negative (first in line 2: -2)"]
+    (message,) = problems.describe()
+    for value in ("data.csv", "2 lines", "line 2", "-2"):
+        assert value in message
 
 
-def test_a_strict_reader_and_a_mistake_in_the_whole_file_are_refused_at_once():
-    with pytest.raises(FileFormatError, match="^data.csv: line 2: negative .-2.; fix it, or remove it$"):
+def test_a_strict_reader_and_a_fatal_mistake_raise_at_once():
+    with rejects(FileFormatError, "data.csv", "line 2", "-2"):
         list(iter_good(items(1, -2), build, problems=Problems("data.csv", is_strict=True)))
-    with pytest.raises(FileFormatError, match="^data.parquet: row 1: negative .-200."):
+    with rejects(FileFormatError, "data.parquet", "row 1", "-200"):
         list(iter_good(items(-200), build, problems=Problems("data.parquet")))
 
 
-@pytest.mark.parametrize(
-    ("num_good", "num_bad", "is_refused"), [(90, 10, False), (89, 11, True), (0, 0, True)]
-)
-def test_at_most_a_tenth_may_be_left_out(num_good, num_bad, is_refused):
-    problems = Problems("data.csv")
-    list(iter_good(items(*[-1] * num_bad), build, problems=problems))
-    if is_refused:
-        with pytest.raises(FileFormatError, match="^data.csv: (11 of 100 lines|holds no examples)"):
+def test_at_most_a_tenth_of_the_rows_may_be_bad():
+    for num_good, num_bad in ((90, 10), (89, 11), (0, 0)):
+        problems = Problems("data.csv")
+        list(iter_good(items(*[-1] * num_bad), build, problems=problems))
+        if num_bad == 10:
             problems.check(num_good)
-    else:
-        problems.check(num_good)
+        else:
+            with rejects(FileFormatError, "data.csv", *([11, 100] if num_bad else [])):
+                problems.check(num_good)

@@ -1,4 +1,4 @@
-"""Sources are found, surveyed, cut into slices, and read as documents."""
+"""Sources are found, surveyed, split into slices, and read as documents."""
 
 import gzip
 import json
@@ -24,12 +24,11 @@ from albert.data.sources import (
     survey_source,
 )
 from albert.errors import FileFormatError, InputError
+from tests.conftest import rejects
 from tests.data.conftest import PARAGRAPHS
 from tests.data.test_layouts import SAMPLES
 
 RECORDS = ["\n".join(PARAGRAPHS[k : k + 6]) for k in range(0, 60, 6)]
-
-
 DOCUMENTS = [PARAGRAPHS[k : k + 6] for k in range(0, 60, 6)]
 
 
@@ -37,26 +36,19 @@ def read(source, text_key="text"):
     return [list(document.paragraphs) for document in iter_documents(source, ReadOptions(text_key))]
 
 
-def test_sources_come_in_sorted_order_and_other_kinds_are_counted(books):
-    names = [source.name for source in find_sources([books])]
-    assert names == [
-        "books/a_sentences.txt",
-        "books/b_wrapped.txt",
-        "books/c_lines.txt",
-        "books/deep/copy.txt",
-    ]
-    assert count_ignored([books]) == {".md": 1}
+def test_sources_are_sorted_and_other_files_are_counted(books):
     (books / ".hidden.txt").write_text("no")
-    assert len(find_sources([books])) == 4
+    names = [source.name.removeprefix("books/") for source in find_sources([books])]
+    assert names == ["a_sentences.txt", "b_wrapped.txt", "c_lines.txt", "deep/copy.txt"]
+    assert count_ignored([books]) == {".md": 1}
 
 
-def test_what_is_no_source_is_refused_by_name(tmp_path):
-    (tmp_path / "a.pdf").write_bytes(b"x")
-    for path, message in (("gone", "no such file"), ("a.pdf", "a kind of file that is not read")):
-        with pytest.raises(InputError, match=message):
-            find_sources([tmp_path / path])
-    with pytest.raises(InputError, match="nothing to read"):
-        find_sources([tmp_path])
+def test_paths_without_sources_are_rejected(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.pdf").write_bytes(b"x")
+    for name in ("gone", "folder/a.pdf", "folder"):
+        with rejects(InputError, tmp_path / name):
+            find_sources([tmp_path / name])
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -66,11 +58,11 @@ def test_jsonl_gives_a_document_for_each_record(tmp_path, suffix):
     path.write_bytes(gzip.compress(lines.encode()) if suffix else lines.encode())
     (source,) = find_sources([path])
     assert read(source, text_key="body") == DOCUMENTS
-    with pytest.raises(FileFormatError, match="no column 'text' but 'id', 'body'; name it with --text-key"):
+    with rejects(FileFormatError, path, "'text'", "'id', 'body'", "--text-key"):
         read(source)
 
 
-def test_blank_lines_inside_a_record_are_no_border_of_documents(tmp_path):
+def test_blank_lines_inside_a_record_do_not_separate_documents(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(
         json.dumps({"text": SAMPLES["wrapped"]}) + "\n" + json.dumps({"text": "One more.\n\nEnd."})
@@ -87,9 +79,9 @@ def test_parquet_gives_a_document_for_each_row(tmp_path, suffix):
         path.write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
     (source,) = find_sources([path])
     assert read(source) == DOCUMENTS
-    with pytest.raises(FileFormatError, match="no column 'body' but 'text', 'n'"):
+    with rejects(FileFormatError, path, "'body'", "'text', 'n'"):
         read(source, text_key="body")
-    with pytest.raises(FileFormatError, match="column 'n' holds a int, not text"):
+    with rejects(FileFormatError, path.name, "'n'", "int"):
         read(source, text_key="n")
 
 
@@ -105,27 +97,23 @@ class FakeDataset:
         return {"text": RECORDS[rows]}
 
 
-def test_a_dataset_is_asked_for_by_name_configuration_and_split(monkeypatch):
-    calls = []
+def test_a_dataset_is_loaded_by_name_configuration_and_split(monkeypatch):
+    calls = set()
 
     def load_dataset(name, configuration, *, split):
-        calls.append((name, configuration, split))
+        calls.add((name, configuration, split))
         return FakeDataset()
 
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
     (source,) = find_sources(["hf:org/name@raw:train[:1%]"])
     assert read(source) == DOCUMENTS
-    assert set(calls) == {("org/name", "raw", "train[:1%]")}
+    assert calls == {("org/name", "raw", "train[:1%]")}
     survey = survey_source(SurveyTask(source, ReadOptions(), None, 300))
     assert survey.cuts == (0, 3, 6, 10)
-    assert [
-        list(d.paragraphs) for part in survey.slices for d in iter_slice(part, ReadOptions())
-    ] == DOCUMENTS
-
-
-def test_without_the_library_the_missing_extra_is_named(monkeypatch):
+    sliced = [document for part in survey.slices for document in iter_slice(part, ReadOptions())]
+    assert [list(document.paragraphs) for document in sliced] == DOCUMENTS
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(InputError, match="hf:x: needs the extra `datasets`"):
+    with rejects(InputError, "hf:x", "`datasets`"):
         read(find_sources(["hf:x"])[0])
 
 
@@ -133,7 +121,7 @@ def test_without_the_library_the_missing_extra_is_named(monkeypatch):
     st.lists(st.sampled_from([b"ab", b" ", b"\n", b"\r\n", b"\r", "é".encode()]), max_size=60),
     st.integers(1, 7),
 )
-def test_blocks_become_whole_lines_wherever_they_end(parts, size):
+def test_blocks_become_complete_lines(parts, size):
     data = b"".join(parts)
     blocks = [data[k : k + size] for k in range(0, len(data), size)]
     chunks = list(iter_line_chunks(blocks, Counter()))
@@ -142,7 +130,7 @@ def test_blocks_become_whole_lines_wherever_they_end(parts, size):
     assert all(chunk.endswith((b"\n", b"\r")) for chunk in chunks)
 
 
-def test_a_line_without_end_is_cut_at_a_space_or_between_characters(monkeypatch):
+def test_a_very_long_line_is_split_at_a_space_or_between_characters(monkeypatch):
     monkeypatch.setattr(sources, "MAX_LINE_BYTES", 100)
     for text in ("word and " * 100, "é" * 500, "日本語" * 100):
         counts = Counter()
@@ -154,7 +142,7 @@ def test_a_line_without_end_is_cut_at_a_space_or_between_characters(monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["paragraphs", "sentences", "spaced", "wrapped", "dense"])
-def test_slices_of_a_file_hold_what_the_whole_holds(tmp_path, name):
+def test_slices_of_a_file_have_all_its_text(tmp_path, name):
     path = tmp_path / "a.txt"
     path.write_text((SAMPLES[name] + "\n\n") * 4)
     (source,) = find_sources([path])
@@ -177,15 +165,10 @@ def test_slices_of_a_file_hold_what_the_whole_holds(tmp_path, name):
         ([b'{"text": "one"}', b'{"text": "' + b"x" * 300_000 + b'"}'], ["one"], {"long_records": 1}),
         ([b'{"text": "one"}', b'{"text": "cut', b'{"text": "two"}'], ["one", "two"], {"broken_records": 1}),
         ([b'{"text": "caf\xe9"}', b'{"text": "one"}'], ["caf\ufffd", "one"], {"broken_characters": 1}),
-        (
-            [b'{"text": "one"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"],
-            ["one"],
-            {"broken_records": 1},
-        ),
     ],
-    ids=["null first", "no text", "endless", "cut", "not UTF-8", "endlessly nested"],
+    ids=["null first", "no text", "too long", "truncated", "not UTF-8"],
 )
-def test_odd_records_cost_no_more_than_themselves(tmp_path, monkeypatch, lines, texts, counts):
+def test_bad_records_are_skipped_and_counted(tmp_path, monkeypatch, lines, texts, counts):
     monkeypatch.setattr(rows, "MAX_LINE_BYTES", 250_000)
     (tmp_path / "odd.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     (source,) = find_sources([tmp_path / "odd.jsonl"])
@@ -195,8 +178,8 @@ def test_odd_records_cost_no_more_than_themselves(tmp_path, monkeypatch, lines, 
     assert options.counts == counts
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
+def test_an_unreadable_file_is_named(tmp_path):
     (tmp_path / "a.txt").symlink_to(tmp_path / "gone")
     (source,) = find_sources([tmp_path])
-    with pytest.raises(FileFormatError, match=r"a\.txt: No such file"):
+    with rejects(FileFormatError, tmp_path / "a.txt"):
         survey_source(SurveyTask(source, ReadOptions(), None, 5000))

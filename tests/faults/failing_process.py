@@ -1,17 +1,16 @@
-"""`albert` whose second process fails at a step: FAULT says of what, the data or the step itself."""
+"""`albert` whose second process fails at a step; FAULT chooses between the data and the step."""
 
 import os
 import sys
 from typing import Any
 
 from albert.cli.main import main
+from albert.training.pretrain import PretrainJob
 
 STEP = 5
 
 
 def fail_in_data() -> None:
-    from albert.training.pretrain import PretrainJob
-
     original = PretrainJob.iter_batches
 
     def iter_batches(job: PretrainJob, first_step: int) -> Any:
@@ -24,13 +23,11 @@ def fail_in_data() -> None:
 
 
 def fail_in_step() -> None:
-    from albert.training.pretrain import PretrainJob
-
     original = PretrainJob.find_options
 
     def find_options(job: PretrainJob, step: int) -> Any:
         if step == STEP:
-            raise ZeroDivisionError("a mistake of this process alone")
+            raise ZeroDivisionError("an error of this process")
         return original(job, step)
 
     PretrainJob.find_options = find_options  # type: ignore[method-assign,assignment]

@@ -1,4 +1,4 @@
-"""A full disk."""
+"""A limit on the size of files, which has the effect of a full disk."""
 
 import resource
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_room_for(num_bytes: int) -> Iterator[None]:
-    """No file larger than that can be written, as on a full disk."""
+def limit_files(num_bytes: int) -> Iterator[None]:
+    """Make writing a larger file fail."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
     try:

@@ -32,11 +32,6 @@ class Block:
     text: str
     skip_reason: str | None = None
 
-    @property
-    def is_run(self) -> bool:
-        """Whether a test runs it."""
-        return self.language in RUNNERS and self.skip_reason is None
-
 
 def list_guides() -> list[str]:
     """Return the names of the guides."""
@@ -81,12 +76,14 @@ def _build_block(guide: str, number: int, language: str, text: str, changes: lis
     return Block(guide, number, language, text, reason)
 
 
-def run_guide(name: str, folder: Path) -> str:
-    """Run all blocks of a guide in a folder, one after the other, and return what they printed."""
-    return "\n".join(run_block(block, folder) for block in read_blocks(GUIDES / f"{name}.md") if block.is_run)
+def run_guide(name: str, folder: Path) -> None:
+    """Run all blocks of a guide in a folder, one after the other."""
+    for block in read_blocks(GUIDES / f"{name}.md"):
+        if block.language in RUNNERS and block.skip_reason is None:
+            run_block(block, folder)
 
 
-def run_block(block: Block, folder: Path) -> str:
+def run_block(block: Block, folder: Path) -> None:
     """Run one block with `albert`, `torchrun` and `python` of this environment first on the path."""
     paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -102,4 +99,3 @@ def run_block(block: Block, folder: Path) -> str:
     assert done.returncode == 0, (
         f"{block.guide}, line {block.line}: exit code {done.returncode}\n\n{block.text}\n{done.stdout}"
     )
-    return done.stdout

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.guides.journeys import GUIDES, list_guides, read_blocks, run_block, run_guide
-from tests.guides.stand_in import put_stand_in
 from tests.tasks.published import write_squad
 
 TENSORFLOW = Path(__file__).parents[1] / "data" / "tensorflow_albert"
 TWO_MACHINES = "needs two machines"
-# What a reader has in the end, besides what was seen on the way.
+# What a reader has in the end.
 RESULTS = {
     "pretrain-your-language": ("run/model/model.safetensors", "run/doctor.png", "vectors.npy"),
     "continue-on-your-domain": ("corpus/manifest.json", "domain/model/model.safetensors"),
@@ -26,32 +25,20 @@ RESULTS = {
     "bring-a-published-model": ("base/spiece.model", "from-tensorflow/config.json", "rooms/model/task.json"),
     "add-a-task": ("tickets/model/task.json", "scores/report.html"),
 }
-SEEN = {
-    "pretrain-your-language": "mlm loss",
-    "continue-on-your-domain": "mlm loss",
-    "fine-tune-your-csv": "unhappy",
-    "question-answering": "threshold ",
-    "phonemes-for-speech": "▁ l a ▁ n i ɲ a ▁ e n k o n t ɾ ˈo ▁ e l ▁ k e s o .",
-    "many-machines": "\nResuming at step ",
-    "bring-a-published-model": "largest difference: ",
-    "add-a-task": "levels on average",
-}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list_guides())
 def test_a_guide_works(name, tmp_path):
-    put_stand_in(tmp_path)
     if name == "bring-a-published-model":
         shutil.copytree(TENSORFLOW, tmp_path / "albert_base")  # what its reader has unpacked
     if name == "question-answering":
         dev = write_squad(tmp_path) / "squad" / "dev-v2.0.json"  # SQuAD's own files are not ours to hand out
         shutil.copy(dev, dev.with_name("train-v2.0.json"))
-    said = run_guide(name, tmp_path)
+    run_guide(name, tmp_path)
     if name == "many-machines":
         run_on_two_machines(tmp_path)
     assert [path for path in RESULTS[name] if not (tmp_path / path).is_file()] == []
-    assert SEEN[name] in said
 
 
 def run_on_two_machines(folder: Path) -> None:

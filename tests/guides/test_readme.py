@@ -15,7 +15,6 @@ import pytest
 from albert.cli.main import _run
 from tests.guides.journeys import ROOT
 from tests.guides.readme import list_commands, list_scripts
-from tests.guides.stand_in import put_stand_in
 from tests.guides.typed_commands import iter_typed
 from tests.tasks.published import TEXTS, write_lines
 from tests.training.conftest import tell_stories
@@ -101,7 +100,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "questions.csv").write_text("sentence\na fine film\n", encoding="utf-8")
     lines = [f"{text} {number},{number % 2}\n" for number, text in enumerate(TEXTS * 3)]
     (tmp_path / "reviews.csv").write_text("text,label\n" + "".join(lines), encoding="utf-8")
-    put_stand_in(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

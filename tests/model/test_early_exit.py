@@ -1,4 +1,4 @@
-"""Early exit: every sequence leaves where it would leave alone, and what has left is computed no further."""
+"""Early exit: every sequence exits where it would exit alone, and is then no longer computed."""
 
 import random
 
@@ -11,6 +11,7 @@ from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.model.early_exit import classify_every_layer, classify_with_exits
 from albert.model.tokens import Tokens, build_layout
+from tests.conftest import rejects
 
 NUM_LAYERS = 5
 HEADS = {"classification": 3, "exits": 3}
@@ -41,23 +42,19 @@ def same_label(before, now):
     return before.argmax(1) == now.argmax(1)
 
 
-def always(before, now):
-    return torch.ones(len(now), dtype=torch.bool)
-
-
 def never(before, now):
     return torch.zeros(len(now), dtype=torch.bool)
 
 
-def ask_alone(model, ids, *, patience):
-    """The rule in plain words, for one sequence: count the layers in a row that repeat what was said."""
+def classify_alone(model, ids, *, patience):
+    """Plain implementation for one sequence: count the consecutive layers with the same prediction."""
     states = model(Tokens.from_lists([ids]), with_hidden_states=True).hidden_states
     classifiers = [*model.heads["exits"], model.heads["classification"]]
-    said, count = None, 0
+    previous, count = None, 0
     for number, classifier in enumerate(classifiers, start=1):
         logits = classifier(torch.tanh(model.pooler(states[number][0])))
-        count = count + 1 if said == int(logits.argmax()) else 0
-        said = int(logits.argmax())
+        count = count + 1 if previous == int(logits.argmax()) else 0
+        previous = int(logits.argmax())
         if count == patience:
             break
     return logits, number
@@ -65,36 +62,21 @@ def ask_alone(model, ids, *, patience):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @torch.inference_mode()
-def test_a_batch_gives_each_sequence_what_it_is_given_alone(shape):
+def test_a_sequence_in_a_batch_exits_as_alone(shape):
     model, ids = build(**SHAPES[shape]), write_ids()
     for patience in range(1, NUM_LAYERS + 2):
         together = classify_with_exits(model, Tokens.from_lists(ids), patience=patience, agree=same_label)
-        alone = [
-            classify_with_exits(model, Tokens.from_lists([one]), patience=patience, agree=same_label)
-            for one in ids
-        ]
-        spelled_out = [ask_alone(model, one, patience=patience) for one in ids]
+        alone = [classify_alone(model, one, patience=patience) for one in ids]
         numbers = together.num_layers.tolist()
-        assert numbers == [int(one.num_layers[0]) for one in alone] == [number for _, number in spelled_out]
-        assert torch.allclose(together.logits_BK, torch.cat([one.logits_BK for one in alone]), atol=1e-5)
-        assert torch.allclose(together.logits_BK, torch.stack([one for one, _ in spelled_out]), atol=1e-5)
+        assert numbers == [number for _, number in alone]
+        assert torch.allclose(together.logits_BK, torch.stack([logits for logits, _ in alone]), atol=1e-5)
         assert min(numbers) >= min(patience + 1, NUM_LAYERS)
         if patience == 1:
-            assert set(numbers) == {2, 3, 4, 5}  # else little was tested
-
-
-@pytest.mark.parametrize("patience", [NUM_LAYERS - 1, NUM_LAYERS, 99])
-@torch.inference_mode()
-def test_who_waits_for_every_layer_gets_the_answer_of_the_model_without_exits(patience):
-    model, tokens = build(), Tokens.from_lists(write_ids())
-    plain = model.heads["classification"](model.pool(model(tokens).last_TD, tokens))
-    found = classify_with_exits(model, tokens, patience=patience, agree=same_label)
-    assert torch.allclose(found.logits_BK, plain, atol=1e-6)
-    assert (found.num_layers == NUM_LAYERS).all()
+            assert set(numbers) == {2, 3, 4, 5}
 
 
 def record_rows(model):
-    """How many tokens each call of the feed-forward block computes."""
+    """The number of tokens in each call of the feed-forward block."""
     rows = []
     model.encoder.ffn[0].register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
     return rows
@@ -102,7 +84,7 @@ def record_rows(model):
 
 @torch.inference_mode()
 def test_finished_sequences_leave_the_batch():
-    """Who may finish is asked at its first token; then the layer runs over those that go on alone."""
+    """The first tokens decide who exits; then the layer runs over the remaining sequences."""
     model, ids = build(), write_ids()
     tokens, lengths = Tokens.from_lists(ids), np.array([len(one) for one in ids])
     rows = record_rows(model)
@@ -112,17 +94,6 @@ def test_finished_sequences_leave_the_batch():
     assert rows[0] == stay[0]
     assert rows[1:3] == [len(ids), stay[1]]
     assert rows[2::2] == [count for count in stay[1:] if count]
-
-
-@torch.inference_mode()
-def test_nothing_runs_once_all_have_left():
-    model, tokens = build(), Tokens.from_lists(write_ids(7))
-    rows, all_rows = record_rows(model), len(tokens.ids_T)
-    classify_with_exits(model, tokens, patience=2, agree=always)
-    assert rows == [all_rows, all_rows, 7]
-    rows.clear()
-    classify_with_exits(model, tokens, patience=3, agree=never)
-    assert rows == [*[all_rows] * (NUM_LAYERS - 1), 7]
 
 
 @torch.inference_mode()
@@ -137,7 +108,7 @@ def test_a_depth_ends_the_run_with_the_classifier_of_its_layer():
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_every_layer_is_classified_and_teaches_as_from_its_hidden_states(checkpointing):
+def test_every_layer_has_the_logits_and_gradients_of_its_hidden_states(checkpointing):
     model, tokens = build(classifier_dropout_prob=0.0).train(), Tokens.from_lists(write_ids())
     states = model(tokens, with_hidden_states=True).hidden_states
     classifiers = [*model.heads["exits"], model.heads["classification"]]
@@ -154,24 +125,23 @@ def test_every_layer_is_classified_and_teaches_as_from_its_hidden_states(checkpo
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_kept_of_a_layout_is_the_layout_of_what_is_kept(seed):
+def test_part_of_a_layout_is_the_layout_of_that_part(seed):
     draw = random.Random(seed)
-    lengths = sorted(draw.randint(1, 6) for _ in range(draw.randint(1, 12)))
+    lengths = np.array(sorted(draw.randint(1, 6) for _ in range(draw.randint(1, 12))))
     is_kept = np.array([draw.random() < 0.5 for _ in lengths])
     is_kept[draw.randrange(len(lengths))] = True
-    layout, places_T = build_layout(tuple(lengths)).keep(is_kept)
-    expected = build_layout(tuple(np.array(lengths)[is_kept].tolist()))
+    layout, indices_T = build_layout(tuple(lengths.tolist())).keep(is_kept)
+    expected = build_layout(tuple(lengths[is_kept].tolist()))
     assert layout.runs == expected.runs
-    assert torch.equal(layout.offsets, expected.offsets)
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    assert places_T.tolist() == [place for place, one in enumerate(owner) if is_kept[one]]
+    assert torch.equal(layout.borders, expected.borders)
+    assert indices_T.tolist() == np.flatnonzero(np.repeat(is_kept, lengths)).tolist()
 
 
-def test_what_cannot_be_is_rejected():
+def test_wrong_arguments_are_rejected():
     tokens = Tokens.from_lists(write_ids(2))
-    with pytest.raises(InputError, match="patience is 0"):
+    with rejects(InputError, "patience is 0"):
         classify_with_exits(build(), tokens, patience=0, agree=same_label)
-    with pytest.raises(InputError, match="no exits head"):
+    with rejects(InputError, "no exits head"):
         classify_with_exits(build({"classification": 3}), tokens, patience=1, agree=same_label)
-    with pytest.raises(InputError, match="num_hidden_layers of at least 2"):
+    with rejects(InputError, "num_hidden_layers", 2):
         build(num_hidden_layers=1)

@@ -1,4 +1,4 @@
-"""Parameters are counted by closed formula, and the formula is the model's."""
+"""The closed formula for the number of parameters agrees with the model and the paper."""
 
 import pytest
 
@@ -22,17 +22,15 @@ def test_every_preset_with_every_sharing(name, sharing):
     assert_formula_is_true(build_preset(name, overrides=[f"sharing={sharing}"]))
 
 
-@pytest.mark.parametrize("name", ["albert-base", "albert-large", "nano"])
 @pytest.mark.parametrize("inner", [1, 2])
-def test_every_number_of_groups(name, inner):
-    layers = build_preset(name).num_hidden_layers
+def test_every_number_of_groups(inner):
     for sharing in ("all", "attention", "ffn"):
-        for groups in range(1, layers + 1):
+        for groups in range(1, 13):
             changes = [f"num_hidden_groups={groups}", f"inner_group_num={inner}", f"sharing={sharing}"]
-            assert_formula_is_true(build_preset(name, overrides=changes))
+            assert_formula_is_true(build_preset("albert-base", overrides=changes))
 
 
-def test_a_map_at_equal_widths_counts_when_a_folder_brings_one():
+def test_a_map_at_equal_widths_is_counted():
     plain = build_preset("nano", overrides=["embedding_size=256"])
     mapped = build_preset("nano", overrides=["embedding_size=256", "has_embedding_map=true"])
     assert_formula_is_true(plain)
@@ -40,19 +38,16 @@ def test_a_map_at_equal_widths_counts_when_a_folder_brings_one():
     assert count_parameters(mapped).total - count_parameters(plain).total == 256 * 256 + 256
 
 
-def test_the_four_sizes_are_the_published_ones():
+def test_sizes_and_groups_are_the_published_ones():
     found = {row.name: (row.backbone, row.with_heads) for row in list_sizes()}
     assert found["albert-base"] == (11_683_584, 11_813_810)
     assert found["albert-large"] == (17_683_968, 17_847_474)
     assert found["albert-xlarge"] == (58_724_864, 59_021_490)
     assert found["albert-xxlarge"] == (222_595_584, 223_158_450)
-
-
-def test_groups_are_the_published_ones():
     millions = {row.num_hidden_groups: round(row.backbone / 1e6, 2) for row in list_groups()}
     assert millions == {1: 11.68, 2: 18.77, 3: 25.86, 4: 32.95, 6: 47.12, 12: 89.65}
 
 
-def test_every_figure_of_the_paper_is_met_but_two_that_its_own_shapes_contradict():
+def test_all_figures_of_the_paper_agree_except_two_that_contradict_its_shapes():
     rows = list_sizes() + list_sharing()
     assert {row.name for row in rows if not row.agrees} == {"albert-xlarge", "albert-xxlarge"}

@@ -1,4 +1,4 @@
-"""Only some tokens of the last layer: the same numbers and gradients as all of them, for less work."""
+"""Selected tokens of the last layer have the same states and gradients as in the full layer."""
 
 import pytest
 import torch
@@ -32,19 +32,6 @@ def tokens(*, is_sorted: bool) -> Tokens:
     return Tokens.from_lists([torch.randint(5, 50, (n,), generator=draw).tolist() for n in lengths])
 
 
-@pytest.mark.parametrize("is_sorted", [True, False])
-@pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_some_places_are_those_rows_of_all(shape, is_sorted, checkpointing):
-    model, batch = build(**SHAPES[shape]), tokens(is_sorted=is_sorted)
-    model.encoder.gradient_checkpointing = checkpointing
-    model.train()
-    places_P = torch.tensor([21, 0, 7, 5, 13])
-    check_alike(
-        model, model(batch).last_TD.index_select(0, places_P), model(batch, indices_P=places_P).last_TD
-    )
-
-
 def check_alike(model, whole, some):
     """The same states, and the same gradients from them."""
     assert torch.allclose(some, whole, atol=2e-6)
@@ -53,7 +40,7 @@ def check_alike(model, whole, some):
         model.zero_grad()
         (result**3).sum().backward()
         found.append({name: weight.grad for name, weight in model.named_parameters()})
-    # Of the keys' biases the true gradient is 0: what is small beside the largest is rounding.
+    # The true gradient of the keys' biases is 0: very small values are rounding errors.
     scale = max(float(grad.abs().max()) for grad in found[0].values() if grad is not None)
     for name, grad in found[0].items():
         assert (grad is None) == (found[1][name] is None)
@@ -61,39 +48,41 @@ def check_alike(model, whole, some):
             assert torch.allclose(found[1][name], grad, rtol=1e-4, atol=1e-6 * scale), name
 
 
-def test_the_last_layer_computes_nothing_else():
+def test_nothing_else_is_computed_in_the_last_layer():
     model, batch = build(), tokens(is_sorted=True)
-    sizes = []
-    model.encoder.ffn[0].register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    attention, sizes = model.encoder.attention[0], []
+
+    def record(module, inputs, output):
+        sizes.append(len(output))
+
+    handle = model.encoder.ffn[0].register_forward_hook(record)
     model(batch, indices_P=torch.tensor([1, 2, 3]))
     model(batch, depth=6, indices_P=torch.tensor([4]))
     assert sizes == [22, 22, 22, 3, *[22] * 5, 1]
+    handle.remove()
+    sizes.clear()
+    for part in (attention.query, attention.key, attention.value, attention.output):
+        part.register_forward_hook(record)
+    model(batch, depth=1, first_only=True)
+    assert sizes == [4, 4]  # queries and outputs of four sequences, no keys and values
 
 
 @pytest.mark.parametrize("is_sorted", [True, False])
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_first_tokens_alone_are_those_rows_of_all(shape, is_sorted, checkpointing):
+def test_selected_and_first_tokens_are_those_of_the_full_layer(shape, is_sorted, checkpointing):
     model, batch = build(**SHAPES[shape]), tokens(is_sorted=is_sorted)
     torch.nn.init.normal_(model.encoder.attention[0].key.bias)
     torch.nn.init.normal_(model.encoder.attention[0].value.bias)
     model.encoder.gradient_checkpointing = checkpointing
     model.train()
+    indices_P = torch.tensor([21, 0, 7, 5, 13])
+    check_alike(model, model(batch).last_TD[indices_P], model(batch, indices_P=indices_P).last_TD)
     check_alike(model, model(batch).last_TD[batch.first_B], model(batch, first_only=True).last_TD)
 
 
-def test_for_first_tokens_no_keys_or_values_are_computed():
-    model, batch = build(), tokens(is_sorted=False)
-    sizes = []
-    for part in ("query", "key", "value", "output"):
-        module = getattr(model.encoder.attention[0], part)
-        module.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
-    model(batch, depth=1, first_only=True)
-    assert sizes == [4, 4]  # the queries and outputs of four sequences
-
-
 def test_dropout_of_first_tokens_keeps_the_mean():
-    # Dropped probabilities no longer add up to 1: the values' bias must be weighed by what is left of them.
+    # Dropped probabilities no longer sum to 1: the bias of the values must be weighted by their sum.
     block, batch = build(attention_probs_dropout_prob=0.5).encoder.attention[0], tokens(is_sorted=True)
     torch.nn.init.normal_(block.value.bias, std=3.0)
     block.norm = torch.nn.Identity()
@@ -108,8 +97,7 @@ def test_dropout_of_first_tokens_keeps_the_mean():
     assert ((draws.mean(0) - exact).abs() < 5 * error).all()
 
 
-def test_an_adapter_in_the_place_of_keys_and_values_is_called_for_first_tokens_too():
-    """They are not computed otherwise, by a rule that knows of weights alone."""
+def test_an_adapter_around_keys_and_values_is_called_for_first_tokens():
 
     class Adapted(torch.nn.Module):
         def __init__(self, inner):

@@ -1,22 +1,19 @@
-"""Sharing is a table from layers to blocks, and depth is a number."""
+"""Sharing is a table from layers to blocks, and depth is a run-time number."""
 
 import pytest
 import torch
 
 from albert.errors import InputError
 from albert.model.albert_model import build_model
-from albert.model.config import BlockIds, ModelConfig, build_preset, build_sharing_table, count_blocks
+from albert.model.config import ModelConfig, build_preset, build_sharing_table
 from albert.model.tokens import Tokens
 from albert.settings import build_settings
+from tests.conftest import rejects
 
 TINY = {
-    "vocab_size": 40,
-    "embedding_size": 8,
-    "hidden_size": 16,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-}
+    "vocab_size": 40, "embedding_size": 8, "hidden_size": 16, "num_hidden_layers": 4,
+    "num_attention_heads": 2, "intermediate_size": 32,
+}  # fmt: skip
 
 
 def config(**changes) -> ModelConfig:
@@ -44,7 +41,7 @@ def test_the_table(changes, expected):
     assert ids(build_sharing_table(config(**changes))) == expected
 
 
-def test_groups_own_consecutive_runs_by_integer_arithmetic():
+def test_groups_have_consecutive_layers_of_nearly_equal_number():
     for layers in range(1, 50):
         for groups in range(1, layers + 1):
             table = build_sharing_table(config(num_hidden_layers=layers, num_hidden_groups=groups))
@@ -55,21 +52,12 @@ def test_groups_own_consecutive_runs_by_integer_arithmetic():
             assert max(sizes) - min(sizes) <= 1
 
 
-def test_only_the_blocks_in_the_table_exist():
-    for sharing in ("all", "attention", "ffn", "none"):
-        shape = config(sharing=sharing)
-        used = {block for layer in build_sharing_table(shape) for block in layer}
-        assert count_blocks(shape) == BlockIds(
-            attention=len({block.attention for block in used}), ffn=len({block.ffn for block in used})
-        )
-
-
 @pytest.fixture(scope="module")
 def tokens():
     return Tokens.from_lists([[2, 9, 8, 3], [2, 7, 3]])
 
 
-def test_a_smaller_depth_stops_early_under_any_sharing(tokens):
+def test_a_smaller_depth_stops_early(tokens):
     for sharing in ("all", "attention", "ffn", "none"):
         model = build_model(config(sharing=sharing), heads={})
         states = model(tokens, with_hidden_states=True).hidden_states
@@ -84,17 +72,15 @@ def test_a_shared_model_runs_deeper_than_it_was_built(tokens):
     assert torch.equal(shallow(tokens, depth=9).last_TD, deep(tokens).last_TD)
 
 
-def test_an_unshared_model_does_not(tokens):
+def test_a_model_with_other_sharing_does_not(tokens):
     model = build_model(config(sharing="attention"), heads={})
-    with pytest.raises(InputError, match="depth is 5.* 4 layers"):
+    with rejects(InputError, "depth is 5", "4 layers"):
         model(tokens, depth=5)
-    with pytest.raises(InputError, match="depth is 0"):
-        model(tokens, depth=0)
 
 
-def test_every_preset_is_known_and_a_misspelt_one_gets_a_hint():
+def test_presets_have_their_settings_and_similar_names_are_suggested():
     assert build_preset("albert-xxlarge-v2").hidden_dropout_prob == 0.0
     assert build_preset("albert-base").hidden_dropout_prob == 0.1
     assert build_preset("bert-large").is_bert
-    with pytest.raises(InputError, match="did you mean albert-large"):
+    with rejects(InputError, "albert-large?"):
         build_preset("albert-lrge")

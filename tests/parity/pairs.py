@@ -1,4 +1,4 @@
-"""The same weights on both sides: a `transformers` model goes through a folder and comes back as ours."""
+"""A `transformers` model and ours with the same weights, read from its folder, and the same inputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from albert.model.albert_model import AlbertModel
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model
 from albert.pretrained.huggingface import FolderConfig
 from albert.pretrained.names import to_theirs
+from albert.tasks.sequences import TaskSequence
 
 # Largest absolute difference of hidden states and logits, in float32.
 TOLERANCE = 2e-5
@@ -28,7 +30,7 @@ class Pair:
 def build_pair(
     their_class: Any, config: Any, path: Path, *, heads: dict[str, int | None] | None = None
 ) -> Pair:
-    """Random weights, with biases and norms shaken too, so that no part is the identity by accident."""
+    """Random weights; biases and norms are changed too, so that no part is the identity."""
     torch.manual_seed(11)
     theirs = their_class(config).eval()
     with torch.no_grad():
@@ -40,9 +42,23 @@ def build_pair(
     return Pair(theirs, loaded.model, loaded.folder_config)
 
 
+def pad(sequences: Sequence[TaskSequence]) -> dict[str, Tensor]:
+    """The padded inputs of a `transformers` model."""
+
+    def fill(rows: Sequence[Sequence[int]]) -> Tensor:
+        return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+
+    segments = [[int(i >= each.num_first) for i in range(len(each.ids))] for each in sequences]
+    return {
+        "input_ids": fill([each.ids for each in sequences]),
+        "token_type_ids": fill(segments),
+        "attention_mask": fill([[1] * len(each.ids) for each in sequences]),
+    }
+
+
 @dataclass(frozen=True)
 class RaggedBatch:
-    """The same sequences, padded for them and flat for us."""
+    """The same sequences, padded for `transformers` and flat for us."""
 
     padded: dict[str, Tensor]
     tokens: Tokens
@@ -56,17 +72,8 @@ def ragged_batch(lengths: Sequence[int], vocab_size: int) -> RaggedBatch:
     generator = torch.Generator().manual_seed(5)
     # No id 0: their table gives its own padding no gradient, and there is no padding here.
     ids = [torch.randint(1, vocab_size, (n,), generator=generator).tolist() for n in lengths]
+    padded = pad([TaskSequence(tuple(row), len(row) - len(row) // 3) for row in ids])
     segments = [[0] * (n - n // 3) + [1] * (n // 3) for n in lengths]
-    longest = max(lengths)
-
-    def pad(rows: Sequence[Sequence[int]]) -> Tensor:
-        return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
-
-    padded = {
-        "input_ids": pad(ids),
-        "token_type_ids": pad(segments),
-        "attention_mask": pad([[1] * n for n in lengths]),
-    }
     return RaggedBatch(padded, Tokens.from_lists(ids, segments))
 
 
@@ -87,7 +94,7 @@ def assert_same_gradients(pair: Pair, our_logits: Sequence[Tensor], their_logits
     theirs = {name: p.grad for name, p in pair.theirs.named_parameters() if p.grad is not None}
     total = torch.stack([grad.norm() for grad in theirs.values()]).norm()
     assert total > 0
-    # A head that reads no pooler leaves it without a gradient on both sides.
+    # A pooler that the head does not use has no gradient on both sides.
     assert set(ours) == set(theirs)
     for name, grad in theirs.items():
         difference = (ours[name] - grad).norm()

@@ -1,4 +1,4 @@
-"""A package index of one folder, and archives to put there."""
+"""A package index in a folder, and archives for it."""
 
 import io
 import os
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def index_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The one folder in which pip looks for packages; no network, nobody's own settings."""
+    """The only folder in which pip looks for packages: no network, no settings of the user."""
     folder = tmp_path / "index"
     folder.mkdir()
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)

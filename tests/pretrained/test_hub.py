@@ -1,4 +1,4 @@
-"""Names resolve to paths: against a hub on the loopback interface, never the real one."""
+"""Names resolve to paths, with a hub on the loopback interface."""
 
 import hashlib
 import json
@@ -18,29 +18,23 @@ import pytest
 from albert.errors import FileFormatError, InputError
 from albert.pretrained import hub as hub_names
 from albert.pretrained.hub import find_vocabulary_path, resolve_source
+from tests.conftest import rejects
 
 COMMIT = "a" * 40
 SMALL_FILES = {
-    "config.json": b"{}",
-    "spiece.model": b"pieces",
-    "tokenizer.json": b"[]",
-    "README.md": b"# card",
+    "config.json": b"{}", "spiece.model": b"model", "tokenizer.json": b"[]", "README.md": b"# card",
     "added_tokens.json": b'{"<e1>": 12}',
-}
+}  # fmt: skip
 REPOS = {
     "albert/both": {
-        **SMALL_FILES,
-        "model.safetensors": b"safe",
-        "pytorch_model.bin": b"x",
-        "tf_model.h5": b"x",
+        **SMALL_FILES, "model.safetensors": b"safe", "pytorch_model.bin": b"x", "tf_model.h5": b"x"
     },
     "albert/pickled": {**SMALL_FILES, "pytorch_model.bin": b"pickle", "rust_model.ot": b"x"},
     "albert/weightless": SMALL_FILES,
-    "albert/phonemes": {"config.json": b"{}", "symbols.txt": b"a\nb\n", "model.safetensors": b"safe"},
     "flat-name": {**SMALL_FILES, "model.safetensors": b"safe", "sub/config.json": b"x"},
-}
-# What the hub answers for a model it does not hand out: status and its X-Error-Code.
-REFUSALS = {
+}  # fmt: skip
+# The status and X-Error-Code of models that the hub does not hand out.
+REJECTED = {
     "albert/gated": (403, "GatedRepo"),
     "albert/private": (401, "RepoNotFound"),
     "albert/broken": (500, ""),
@@ -49,7 +43,7 @@ REFUSALS = {
 
 @dataclass
 class Hub:
-    """A little hub and the list of what it was asked."""
+    """The address of the hub and its requests."""
 
     url: str
     requests: list[str] = field(default_factory=list)
@@ -67,16 +61,12 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: Hub
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep the test's output clean."""
+    def log_message(self, format: str, *args: object) -> None: ...
 
     def do_HEAD(self) -> None:
-        self._answer()
+        self.do_GET()
 
     def do_GET(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
         path = unquote(urlsplit(self.path).path).strip("/")
         self.hub.requests.append(f"{self.command} {path}")
         if path.startswith("api/models/"):
@@ -88,8 +78,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer_api(self, path: str) -> None:
         repo, _, rest = path.replace("/tree/", "/revision/").partition("/revision/")
-        if repo in REFUSALS:
-            status, code = REFUSALS[repo]
+        if repo in REJECTED:
+            status, code = REJECTED[repo]
             self._send(status, b"", code=code)
         elif repo not in REPOS:
             self._send(404, b"", code="RepoNotFound")
@@ -101,15 +91,10 @@ class _Handler(BaseHTTPRequestHandler):
                 {"type": "file", "path": name, "size": len(body), "oid": hashlib.sha1(body).hexdigest()}
                 for name, body in files.items()
             ]
-            siblings = [{"rfilename": name} for name in files]
             info = {
-                "id": repo,
-                "modelId": repo,
-                "sha": COMMIT,
-                "siblings": siblings,
-                "tags": [],
-                "private": False,
-            }
+                "id": repo, "modelId": repo, "sha": COMMIT, "tags": [], "private": False,
+                "siblings": [{"rfilename": name} for name in files],
+            }  # fmt: skip
             self._send(200, json.dumps(listing if "/tree/" in path else info).encode())
 
     def _send(self, status: int, body: bytes, *, code: str = "") -> None:
@@ -136,7 +121,7 @@ def hub() -> Iterator[Hub]:
     server.server_close()
 
 
-# huggingface_hub reads its variables once, on import: every look at it has a process of its own.
+# huggingface_hub reads its variables on import, so every test resolves names in a subprocess.
 _SCRIPT = """
 import json, sys
 from albert.errors import AlbertError
@@ -153,7 +138,7 @@ print(json.dumps(answers))
 
 
 def resolve(*names: str, url: str, home: Path, is_offline: bool = False) -> list[str]:
-    """The path or the error that each name, or name@revision, gives in a fresh process."""
+    """The path or the error of each name, or name@revision, in a subprocess."""
     env = {
         k: v for k, v in os.environ.items() if not k.startswith("HF_") and not k.lower().endswith("_proxy")
     }
@@ -166,7 +151,7 @@ def resolve(*names: str, url: str, home: Path, is_offline: bool = False) -> list
     return [str(answer) for answer in answers]
 
 
-def test_fetches_only_what_is_read_and_then_needs_no_hub(hub: Hub, tmp_path: Path) -> None:
+def test_only_necessary_files_are_fetched_and_then_no_hub_is_needed(hub: Hub, tmp_path: Path) -> None:
     names = ("albert/both", "albert/pickled", "flat-name")
     online = resolve(*names, url=hub.url, home=tmp_path)
 
@@ -181,66 +166,53 @@ def test_fetches_only_what_is_read_and_then_needs_no_hub(hub: Hub, tmp_path: Pat
     hub.requests.clear()
     assert resolve(*names, url=hub.url, home=tmp_path, is_offline=True) == online
     assert hub.requests == []
-    # Without HF_HUB_OFFLINE, but with nobody listening: the cache will do as well.
+    # Without HF_HUB_OFFLINE and without a network.
     assert resolve(*names, url="http://127.0.0.1:9", home=tmp_path) == online
 
 
-def test_names_the_hub_does_not_hand_out_are_rejected_with_the_hint(hub: Hub, tmp_path: Path) -> None:
-    typo, released, unknown, gated, private, broken, weightless, malformed = resolve(
-        "albert/albert-bse-v2",
-        "nanno",
-        "nobody/nothing",
-        *REFUSALS,
-        "albert/weightless",
-        "a name with spaces",
-        url=hub.url,
-        home=tmp_path,
-    )
-    assert typo.startswith("InputError: 'albert/albert-bse-v2' is neither")
-    assert typo.endswith("did you mean albert/albert-base-v2?")
-    assert released.endswith("did you mean nano?")
-    assert "'nobody/nothing' is neither" in unknown
-    assert "hf auth login" in gated
-    assert "log in if the model is private" in private
-    assert "'albert/broken' is not in the cache" in broken
-    assert "500" in broken
-    assert weightless.startswith(
-        "FileFormatError: 'albert/weightless' has no model.safetensors or pytorch_model.bin"
-    )
-    assert "'a name with spaces' is neither" in malformed
+def test_other_names_are_rejected(hub: Hub, tmp_path: Path) -> None:
+    expected = {
+        "albert/albert-bse-v2": ("InputError", "albert/albert-base-v2?"),
+        "nanno": ("InputError", "nano?"),
+        "nobody/nothing": ("InputError",),
+        "albert/gated": ("hf auth login",),
+        "albert/private": ("log in",),
+        "albert/broken": ("500",),
+        "albert/weightless": ("FileFormatError", "model.safetensors", "pytorch_model.bin"),
+        "a name with spaces": (),
+    }
+    for (name, values), error in zip(
+        expected.items(), resolve(*expected, url=hub.url, home=tmp_path), strict=True
+    ):
+        assert not [value for value in (f"'{name}'", *values) if value not in error], error
 
 
-def test_a_revision_is_honoured_or_rejected(hub: Hub, tmp_path: Path) -> None:
-    found, refused = resolve(f"flat-name@{COMMIT}", "albert/both@v9", url=hub.url, home=tmp_path)
+def test_a_revision_is_used_or_rejected(hub: Hub, tmp_path: Path) -> None:
+    found, rejected = resolve(f"flat-name@{COMMIT}", "albert/both@v9", url=hub.url, home=tmp_path)
     assert found.endswith(COMMIT)
     assert "GET api/models/flat-name/revision/main" not in hub.requests
-    assert refused.startswith("InputError: 'albert/both' has no revision 'v9'")
+    assert rejected.startswith("InputError: 'albert/both' ")
+    assert "'v9'" in rejected
 
 
-def test_offline_and_not_cached_says_so(hub: Hub, tmp_path: Path) -> None:
-    (answer,) = resolve("albert/both", url=hub.url, home=tmp_path, is_offline=True)
-    assert answer.startswith("InputError: 'albert/both' is not in the cache")
-    assert "HF_HUB_OFFLINE=1" in answer
+def test_offline_a_model_needs_its_weights_in_the_cache(hub: Hub, tmp_path: Path) -> None:
+    def resolve_offline() -> str:
+        return resolve("albert/both", url=hub.url, home=tmp_path, is_offline=True)[0]
+
+    error = resolve_offline()
+    assert error.startswith("InputError: 'albert/both' ")
+    assert "HF_HUB_OFFLINE=1" in error
     assert hub.requests == []
-
-
-def test_no_network_says_so(tmp_path: Path) -> None:
-    (answer,) = resolve("albert/both", url="http://127.0.0.1:9", home=tmp_path)
-    assert answer.startswith("InputError: 'albert/both' is not in the cache")
-
-
-def test_offline_a_missing_card_is_forgiven_and_missing_weights_are_not(hub: Hub, tmp_path: Path) -> None:
+    (error,) = resolve("albert/both", url="http://127.0.0.1:9", home=tmp_path)
+    assert error.startswith("InputError: 'albert/both' ")
     (folder,) = resolve("albert/both", url=hub.url, home=tmp_path)
     (Path(folder) / "README.md").unlink()
-    assert resolve("albert/both", url=hub.url, home=tmp_path, is_offline=True) == [folder]
+    assert resolve_offline() == folder
     (Path(folder) / "model.safetensors").unlink()
-    (answer,) = resolve("albert/both", url=hub.url, home=tmp_path, is_offline=True)
-    # The library's versions differ in whether they notice; the hint is the same.
-    assert "Error: 'albert/both' " in answer
-    assert answer.endswith("online, or give a local folder")
+    assert "Error: 'albert/both' " in resolve_offline()
 
 
-def test_what_exists_here_wins_over_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_path_wins_over_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "albert" / "albert-base-v2").mkdir(parents=True)
@@ -250,7 +222,7 @@ def test_what_exists_here_wins_over_the_hub(tmp_path: Path, monkeypatch: pytest.
     assert resolve_source("albert/albert-base-v2").samefile(tmp_path / "albert" / "albert-base-v2")
     assert resolve_source("~/albert") == tmp_path / "albert"
     assert resolve_source(weights) == weights
-    with pytest.raises(InputError, match="'albert' .* no revision 'v2'"):
+    with rejects(InputError, "'albert'", "'v2'"):
         resolve_source("albert", revision="v2")
 
 
@@ -258,31 +230,29 @@ def test_what_exists_here_wins_over_the_hub(tmp_path: Path, monkeypatch: pytest.
     "path",
     ["./run", "../run", "/nowhere/run", "~/run", "run/", "a/b/c", "run.safetensors", "run.bin", Path("run")],
 )
-def test_a_path_that_does_not_exist_is_never_asked_of_the_hub(
+def test_a_missing_path_is_not_requested_from_the_hub(
     path: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(FileFormatError, match="does not exist"):
+    with rejects(FileFormatError, Path(path).name):
         resolve_source(path)
 
 
-def test_the_hub_library_is_imported_only_when_asked() -> None:
+def test_the_hub_library_is_imported_on_demand() -> None:
     script = "import sys, albert.pretrained.hub; sys.exit('huggingface_hub' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize("place", ["typo/", "./typo", "vcab/spiece.model", "vocab.txt"])
-def test_a_vocabulary_written_as_a_path_is_never_asked_of_the_hub(
-    place: str, tmp_path: Path, monkeypatch
-) -> None:
+@pytest.mark.parametrize("path", ["typo/", "./typo", "vcab/spiece.model", "vocab.txt"])
+def test_a_missing_vocabulary_is_not_requested_from_the_hub(path: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(hub_names, "_fetch", lambda *_: pytest.fail("the hub was asked"))
-    with pytest.raises(FileFormatError, match="does not exist"):
-        find_vocabulary_path(place)
+    monkeypatch.setattr(hub_names, "_fetch", lambda *_: pytest.fail("a request to the hub"))
+    with rejects(FileFormatError, Path(path).name):
+        find_vocabulary_path(path)
 
 
-def test_the_vocabulary_of_an_original_checkpoint_is_found_beside_it(tmp_path: Path) -> None:
+def test_the_vocabulary_of_a_tensorflow_checkpoint_is_found(tmp_path: Path) -> None:
     source = Path(__file__).parents[1] / "data" / "tensorflow_albert"
     folder = Path(shutil.copytree(source, tmp_path / "albert"))
     (folder / "30k-clean.model").write_bytes(b"a model of SentencePiece")

@@ -1,4 +1,4 @@
-"""The models that come with the package: found by name, light on the disk, whole in the computing."""
+"""The models of the package: found by name, saved in half precision, computed in full precision."""
 
 import itertools
 import shutil
@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from sentencepiece import SentencePieceProcessor
 
 import albert
 from albert.errors import InputError
-from albert.examples.settings import ExampleSettings
+from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model, load_vocabulary, save_model
 from albert.pretrained.hub import RELEASED, find_released, resolve_source
-from albert.training.settings import PretrainSettings
-from tests.conftest import RunAlbert
+from tests.bench.official_files import write_tasks
+from tests.conftest import RunAlbert, rejects
 
 ROOT = Path(__file__).parents[2]
 SENTENCES = ROOT / "tests" / "data" / "sentences" / "en.txt"  # most are of a book that was held out
-MAX_BYTES = 6_000_000
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def half(tiny_folder: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stand_in(half: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A model in the place of the released one, for a user in an empty folder."""
+    """A small model in place of the released ones, and an empty current directory."""
     for name in RELEASED:
         monkeypatch.setitem(RELEASED, name, half)
     (tmp_path / "empty").mkdir()
@@ -42,33 +42,17 @@ def stand_in(half: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pat
     return half
 
 
-@pytest.mark.parametrize("name", ["nano", "albert-nano-en"])
-def test_a_released_name_is_a_folder(name: str, stand_in: Path) -> None:
-    assert resolve_source(name) == stand_in
-    with pytest.raises(InputError, match=f"'{name}' .* no revision 'v2'"):
-        resolve_source(name, revision="v2")
-
-
-def test_what_exists_here_wins(stand_in: Path) -> None:
+def test_a_released_name_is_a_folder_unless_a_local_one_has_the_name(stand_in: Path) -> None:
+    for name in ("nano", "albert-nano-en"):
+        assert resolve_source(name) == stand_in
+        with rejects(InputError, f"'{name}'", "'v2'"):
+            resolve_source(name, revision="v2")
     Path("nano").mkdir()
     assert resolve_source("nano") == Path("nano")
     assert resolve_source("albert-nano-en") == stand_in
 
 
-def test_a_package_without_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(RELEASED, "nano", tmp_path / "nowhere")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="'nano' is part of albert-encoder"):
-        resolve_source("nano")
-
-
-def test_a_near_miss_is_told_what_was_meant(stand_in: Path) -> None:
-    for name, meant in (("nanno", "nano"), ("albert-nano", "albert-nano-en")):
-        with pytest.raises(InputError, match=f"'{name}' is not in the cache .*; did you mean {meant}\\?$"):
-            resolve_source(name)  # the hub is never asked in tests
-
-
-def test_every_command_knows_the_name(stand_in: Path, run_albert: RunAlbert) -> None:
+def test_every_command_accepts_the_name(stand_in: Path, run_albert: RunAlbert) -> None:
     assert len(albert.load("nano").fill_mask(["the [MASK] was cold"])[0][0]) == 5
     assert run_albert("fill-mask", "--model", "nano", "the [MASK] was cold").code == 0
     assert run_albert("embed", "--model", "albert-nano-en", "the sea", "--out", "vectors.npy").code == 0
@@ -78,7 +62,7 @@ def test_every_command_knows_the_name(stand_in: Path, run_albert: RunAlbert) -> 
     assert run_albert("corpus", "prepare", "a.txt", "--vocab", "nano", "--out", "corpus").code == 0
 
 
-def test_half_the_bits_compute_in_full(half: Path, tiny_folder: Path) -> None:
+def test_half_precision_weights_are_computed_in_full_precision(half: Path, tiny_folder: Path) -> None:
     assert {each.dtype for each in load_file(half / "model.safetensors").values()} == {torch.float16}
     assert {each.dtype for each in load_model(half).model.state_dict().values()} == {torch.float32}
     texts = ["the ship [MASK] the town", "a cold [MASK]"]
@@ -91,21 +75,7 @@ def test_half_the_bits_compute_in_full(half: Path, tiny_folder: Path) -> None:
     assert 0 < abs(vectors[0] - vectors[1]).max() < 1e-2
 
 
-def test_training_goes_on_in_full_precision(half: Path) -> None:
-    from albert.training.pretrain import build_pretrain_model
-
-    loaded = load_model(half)
-    settings = PretrainSettings(
-        model=loaded.config, init_from=str(half), examples=ExampleSettings(max_length=32)
-    )
-    model = build_pretrain_model(settings)
-    assert {each.dtype for each in model.parameters()} == {torch.float32}
-    ours, theirs = model.state_dict(), loaded.model.state_dict()
-    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
-
-
 def test_fine_tuning_writes_full_precision(half: Path, tmp_path: Path) -> None:
-    from tests.bench.official_files import write_tasks
 
     overrides = ["num_steps=2", "batch_size=4", "num_evaluations=1", "has_tensorboard=false"]
     data = write_tasks(tmp_path / "glue")
@@ -116,7 +86,7 @@ def test_fine_tuning_writes_full_precision(half: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_wheel_brings_the_folder_along(half: Path, tmp_path: Path) -> None:
+def test_a_wheel_contains_the_released_folder(half: Path, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
     shutil.copytree(half, tree / "src" / "albert" / "released" / "nano", dirs_exist_ok=True)
@@ -129,9 +99,6 @@ def test_a_wheel_brings_the_folder_along(half: Path, tmp_path: Path) -> None:
     assert {f"albert/released/nano/{file.name}" for file in half.iterdir()} <= names
 
 
-# From here on: the real one.
-
-
 @pytest.fixture(scope="module")
 def nano() -> Path:
     folder = find_released("nano")
@@ -139,53 +106,41 @@ def nano() -> Path:
     return folder
 
 
-def test_nano_is_light(nano: Path) -> None:
-    assert sum(file.stat().st_size for file in nano.rglob("*") if file.is_file()) <= MAX_BYTES
+def test_nano_is_in_half_precision(nano: Path) -> None:
     assert {each.dtype for each in load_file(nano / "model.safetensors").values()} == {torch.float16}
 
 
-def test_nano_says_what_it_is(nano: Path) -> None:
-    card = (nano / "README.md").read_text(encoding="utf-8")
-    assert card.startswith("---\n")
-    for words in ("license: apache-2.0", "language: en", "OpenStax", "CC BY 4.0", "## Limits"):
-        assert words in card, words
-
-
 @torch.inference_mode()
-def test_nano_knows_more_than_how_frequent_words_are(nano: Path) -> None:
-    from sentencepiece import SentencePieceProcessor
-
-    from albert.model.tokens import Tokens
-
+def test_nano_is_better_than_the_unigram_baseline(nano: Path) -> None:
     model, tokenizer = load_model(nano).model, load_vocabulary(nano)
-    pieces = SentencePieceProcessor(model_file=str(nano / "spiece.model"))
+    processor = SentencePieceProcessor(model_file=str(nano / "spiece.model"))
     lines = [line for line in SENTENCES.read_text(encoding="utf-8").splitlines() if len(line) > 60]
     losses, unigrams = [], []
-    for ids in tokenizer.encode_ids(lines):
-        ids, places = [tokenizer.cls_id, *ids[:100], tokenizer.sep_id], torch.arange(4, len(ids[:100]), 9)
-        targets = torch.tensor(ids)[places]
-        masked = torch.tensor(ids).index_fill(0, places, tokenizer.mask_id)
-        last = model(Tokens.from_lists([masked.tolist()], [[0] * len(ids)], device=torch.device("cpu")))
-        logits = model.compute_mlm_logits(last.last_TD[places])
-        losses += torch.nn.functional.cross_entropy(logits, targets, reduction="none").tolist()
-        unigrams += [-pieces.get_score(number) for number in targets.tolist()]
+    for line in tokenizer.encode_ids(lines):
+        ids = torch.tensor([tokenizer.cls_id, *line[:100], tokenizer.sep_id])
+        indices = torch.arange(4, len(line[:100]), 9)
+        masked = ids.index_fill(0, indices, tokenizer.mask_id)
+        last = model(
+            Tokens.from_lists([masked.tolist()], [[0] * len(ids)], device=torch.device("cpu"))
+        ).last_TD
+        logits = model.mlm_logits(last[indices])
+        losses += torch.nn.functional.cross_entropy(logits, ids[indices], reduction="none").tolist()
+        unigrams += [-processor.get_score(number) for number in ids[indices].tolist()]
     assert len(losses) > 100
     assert sum(losses) / len(losses) < sum(unigrams) / len(unigrams) - 1.5
 
 
-def test_nano_tells_what_came_first(nano: Path) -> None:
+def test_nano_predicts_sentence_order(nano: Path) -> None:
     lines = SENTENCES.read_text(encoding="utf-8").splitlines()
     pairs = [pair for pair in itertools.pairwise(lines) if all(len(text) > 30 for text in pair)]
     answers = albert.load(nano).sentence_order([*pairs, *((second, first) for first, second in pairs)])
-    gains = [
-        right.in_order - wrong.in_order
-        for right, wrong in zip(answers[: len(pairs)], answers[len(pairs) :], strict=True)
-    ]
-    assert len(gains) > 20
-    assert sum(gains) / len(gains) > 0.05  # sentences from anywhere: of passages it tells far more (its card)
+    in_order = [answer.in_order for answer in answers]
+    assert len(pairs) > 20
+    # These are single sentences; on longer passages the difference is much larger (see its card).
+    assert sum(in_order[: len(pairs)]) - sum(in_order[len(pairs) :]) > 0.05 * len(pairs)
 
 
-def test_nano_answers_as_transformers_does(nano: Path) -> None:
+def test_nano_predicts_what_transformers_predicts(nano: Path) -> None:
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.AutoTokenizer.from_pretrained(nano)
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(nano, dtype=torch.float32).eval()

@@ -1,4 +1,4 @@
-"""A folder of embeddings opens in sentence-transformers, and gives the vectors that it gives here."""
+"""An embedding folder opens in sentence-transformers and gives the same vectors."""
 
 import json
 import shutil
@@ -35,32 +35,27 @@ def theirs(folder):
     return SentenceTransformer(str(folder), device="cpu")
 
 
-def test_their_vectors_are_ours(folder, theirs):
-    """Those of a text that is longer than texts were in training, too: both cut it there."""
+def test_vectors_are_the_same(folder, theirs):
+    """Also those of a text longer than max_length, which both truncate."""
+    expected = theirs.encode([*TEXTS, LONG])
     ours = albert.load(folder, device="cpu").embed([*TEXTS, LONG], is_normalised=True)
-    assert np.abs(theirs.encode([*TEXTS, LONG]) - ours).max() < 1e-5
-
-
-def test_what_the_task_answers_is_what_they_encode(folder, theirs):
-    """Long texts, which both cut at the length of the training, among the others."""
+    assert np.abs(expected - ours).max() < 1e-5
     task, model = EmbeddingTask(EmbeddingConfig(task="embedding", max_length=24)), load_model(folder).model
-    examples = [TextExample(str(place), text) for place, text in enumerate([*TEXTS, LONG])]
+    examples = [TextExample(str(index), text) for index, text in enumerate([*TEXTS, LONG])]
     items = task.encode(examples, load_vocabulary(folder))
     assert items[-1].is_truncated
-    ours = [answer.first for answer in predict_items(model, task, items, max_tokens=1000)]
-    assert np.abs(theirs.encode([*TEXTS, LONG]) - np.stack(ours)).max() < 1e-5
+    outputs = [output.first for output in predict_items(model, task, items, max_tokens=1000)]
+    assert np.abs(expected - np.stack(outputs)).max() < 1e-5
 
 
-def test_it_is_an_encoder_to_transformers(folder, theirs):
+def test_the_folder_is_an_encoder_without_a_pooler(folder, theirs):
     assert json.loads((folder / "config.json").read_text())["architectures"] == ["AlbertModel"]
     assert theirs.max_seq_length == 24
     assert theirs.similarity_fn_name == "cosine"
-    names = [name for name, _ in theirs[0].named_parameters()]
-    assert names
-    assert not [name for name in names if "pooler" in name]  # it would be random
+    assert not [name for name, _ in theirs[0].named_parameters() if "pooler" in name]
 
 
-def test_what_they_save_opens_here_and_may_be_replaced(folder, theirs, tmp_path):
+def test_folders_of_sentence_transformers_are_read_and_replaced(folder, theirs, tmp_path):
     theirs.save(str(tmp_path / "back"))
     ours, back = (albert.load(path, device="cpu").embed(TEXTS) for path in (folder, tmp_path / "back"))
     assert np.array_equal(ours, back)
@@ -68,14 +63,14 @@ def test_what_they_save_opens_here_and_may_be_replaced(folder, theirs, tmp_path)
     assert not (tmp_path / "back" / "modules.json").exists()
 
 
-def test_no_text_may_be_longer_than_the_model_reads(tiny_folder):
+def test_max_length_is_at_most_that_of_the_model(tiny_folder):
     config = load_model(tiny_folder, heads={}).config
-    for asked, said in ((512, 40), (16, 16)):
-        files = format_sentence_files(config, max_length=asked)
-        assert json.loads(files["sentence_bert_config.json"])["max_seq_length"] == said
+    for max_length, expected in ((512, 40), (16, 16)):
+        files = format_sentence_files(config, max_length=max_length)
+        assert json.loads(files["sentence_bert_config.json"])["max_seq_length"] == expected
 
 
-def test_what_is_saved_again_pools_and_cuts_as_before(folder, tmp_path):
+def test_a_saved_copy_keeps_pooling_and_max_length(folder, tmp_path):
     source = tmp_path / "first"
     shutil.copytree(folder, source)
     pooling = source / "1_Pooling" / "config.json"
@@ -96,21 +91,15 @@ def copy_with_a_layer(folder, target):
     return target
 
 
-def test_a_layer_that_is_not_read_is_told_where_vectors_are_made(folder, tmp_path):
+def test_other_layers_are_reported_and_not_saved(folder, tmp_path, run_albert):
     source = copy_with_a_layer(folder, tmp_path / "dense")
     with pytest.warns(UserWarning, match="3_Dense"):
         model = albert.load(source, device="cpu")
-    model.save(tmp_path / "alone")
-    assert not (tmp_path / "alone" / "modules.json").exists()
-    assert len(albert.load(tmp_path / "alone").embed([LONG])) == 1  # cut as before
-
-
-def test_a_layer_that_is_not_converted_is_told_and_not_promised(folder, tmp_path, run_albert):
-    """Else sentence-transformers would look for a folder that is not there."""
-    source = copy_with_a_layer(folder, tmp_path / "dense")
-    done = run_albert("convert", source, tmp_path / "out")
+    model.save(tmp_path / "saved")
+    assert len(albert.load(tmp_path / "saved").embed([LONG])) == 1  # truncated as before
+    done = run_albert("convert", source, tmp_path / "converted")
     assert done.code == 0, done.err
-    assert "not converted: 3_Dense" in done.out
-    assert not (tmp_path / "out" / "modules.json").exists()
-    assert run_albert("convert", folder, tmp_path / "whole").code == 0
-    assert (tmp_path / "whole" / "modules.json").exists()
+    assert "3_Dense" in done.out
+    assert run_albert("convert", folder, tmp_path / "complete").code == 0
+    has_modules = [(tmp_path / name / "modules.json").exists() for name in ("saved", "converted", "complete")]
+    assert has_modules == [False, False, True]

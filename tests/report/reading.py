@@ -1,4 +1,4 @@
-"""What a reader of a page has: its elements in order, checked to be closed, and the text that is seen."""
+"""Parse a page into its elements and its visible text."""
 
 from html.parser import HTMLParser
 
@@ -6,7 +6,7 @@ VOID = {"meta", "input"}
 
 
 class ReadPage(HTMLParser):
-    """The elements of a page by their names, with their attributes, and all its text."""
+    """The elements of a page, with their attributes, and its visible text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""A page as a study makes it: findings, tables with intervals, and a chart of each kind."""
+"""A page like that of a study: findings, tables with intervals, and a chart of each type."""
 
 import math
 
 from albert.report.content import Cell, Chart, Column, Finding, Level, Page, Section, Series, Table
 
-ARMS = ("none", "attention", "feed-forward", "all, E = 128", "all, E = 768", "all, warm start")
+VARIANTS = ("none", "attention", "feed-forward", "all, E = 128", "all, E = 768", "all, warm start")
 
 
 def curve(name: str, *, end: float, spread: float = 0.1) -> Series:
@@ -17,8 +17,8 @@ def curve(name: str, *, end: float, spread: float = 0.1) -> Series:
 CURVES = Chart(
     "curves", "Held-out loss of masked words", "step", "loss of masked words",
     [
-        curve("nothing shared, E = 768 (BERT's way)", end=4.1),
-        curve("all layers shared, E = 128 (ALBERT's way)", end=4.9),
+        curve("nothing shared, E = 768 (as BERT)", end=4.1),
+        curve("all layers shared, E = 128 (as ALBERT)", end=4.9),
         curve("attention shared, E = 128", end=4.4, spread=0.2),
     ],
     levels=[Level(7.2, "unigram entropy")], caption="All fall; what shares more stays higher.",
@@ -33,32 +33,19 @@ POINTS = Chart(
                [62.2, 62.1, 60.3, 60.4, 60.0, 61.3], [63.9, 63.8, 61.4, 62.5, 62.1, 63.0]),
         Series("the paper", [0, 1, 2, 3, 4], [61.6, 61.7, 60.2, 60.1, 59.8], is_reference=True),
     ],
-    kind="points", x_names=ARMS, levels=[Level(59.0, "a bag of words")],
+    kind="points", x_names=VARIANTS, levels=[Level(59.0, "a bag of words")],
     caption="Sharing the feed-forward blocks costs most.",
 )  # fmt: skip
 
 SPEED = Chart(
-    "speed", "Time of a step by the number of pieces", "pieces in a batch", "seconds",
+    "speed", "Time of a step by the number of tokens", "tokens in a batch", "seconds",
     [
         Series("flat", [128, 512, 2048, 8192, 32768], [0.011, 0.034, 0.12, 0.47, 1.9]),
         Series("padded", [128, 512, 2048, 8192, 32768], [0.014, 0.06, 0.23, 1.0, 4.3]),
     ],
-    has_log_x=True, has_log_y=True, caption="Both grow with the pieces; padding doubles the time.",
+    has_log_x=True, has_log_y=True, caption="Both grow with the tokens; padding doubles the time.",
 )  # fmt: skip
 
-LAYERS = Chart(
-    "layers", "Distance between a layer's input and output", "layer", "L2 distance",
-    [
-        Series(
-            name, list(range(1, 25)), [3 + 9 * math.exp(-layer / (2 + k)) + 0.8 * math.sin(layer + k) + k / 2
-                                       for layer in range(1, 25)],
-            is_reference=name == "BERT-large, the paper",
-        )
-        for k, name in enumerate(("seed 0", "seed 1", "seed 2", "warm start", "depth 48", "nothing shared",
-                                  "BERT-large, the paper"))
-    ],
-    caption="The distances of a shared model oscillate; they do not fall to zero.",
-)  # fmt: skip
 
 SCORES = Table(
     "scores",
@@ -101,18 +88,18 @@ FINDINGS = (
 
 PAGE = Page(
     "Sharing across layers (table 4)",
-    "A small copy of the paper's experiment: 6 arms, 3 seeds, 11.7 million parameters, 12,500 steps.",
+    "A small copy of the paper's experiment: 6 variants, 3 seeds, 11.7 million parameters, 12,500 steps.",
     [
         Section(
-            "What the paper says, and what came out here",
-            paragraphs=["All arms saw the same examples in the same order; `study.json` holds the settings."],
+            "Claims of the paper and results",
+            paragraphs=["All variants used the same examples in order; `study.json` has the settings."],
             findings=FINDINGS,
         ),
-        Section("The arms", tables=[SCORES, COSTS], charts=[POINTS, CURVES]),
+        Section("The variants", tables=[SCORES, COSTS], charts=[POINTS, CURVES]),
         Section(
             "Layers and speed",
             paragraphs=["What a layer does to its input, and how long a step takes."],
-            charts=[LAYERS, SPEED],
+            charts=[SPEED],
             code="albert study sharing --out studies/sharing num_seeds=3",
         ),
     ],

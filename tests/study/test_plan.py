@@ -22,10 +22,6 @@ from albert.study.settings import list_ablations, list_overrides, read_study
 from tests.study.conftest import STUDY
 from tests.training.conftest import TINY
 
-ABLATIONS = (
-    "data", "depth", "dropout", "embedding", "objective", "overall", "same-size", "same-time", "sharing",
-    "width",
-)  # fmt: skip
 COSTS = {"cheap": VariantCost(0.1, 2.0), "dear": VariantCost(0.5, 4.0)}
 ALONE = Schedule([[("cheap", 0), ("dear", 0)]])
 
@@ -39,11 +35,7 @@ def build(tiny_study, story_corpus):
     return build_it
 
 
-def test_every_table_of_the_paper_has_a_recipe():
-    assert tuple(list_ablations()) == ABLATIONS
-
-
-@pytest.mark.parametrize("name", ABLATIONS)
+@pytest.mark.parametrize("name", list_ablations())
 def test_every_variant_of_every_study_is_another_model(name, story_corpus, tmp_path):
     plan = StudyPlan(name=name, settings=read_study(name), data=str(story_corpus), corpus="")
     shapes = [plan.resolve(Run(tmp_path, variant, 0))[0] for variant in plan.settings.variants]
@@ -69,30 +61,11 @@ def same_size(story_corpus, monkeypatch):
     return count
 
 
-@pytest.mark.parametrize("vocab_size", [500, 8_000, 30_000])
+@pytest.mark.parametrize("vocab_size", [500, 30_000])
 def test_the_widened_albert_has_the_size_of_bert(same_size, vocab_size):
     sizes = {variant: same_size(variant, vocab_size) for variant in ("bert", "albert", "albert-wide")}
     assert sizes["albert-wide"] == pytest.approx(sizes["bert"], rel=0.05)
     assert sizes["albert"] < 0.6 * sizes["bert"]
-
-
-def test_a_size_that_no_width_has_is_rejected(same_size):
-    # Word embeddings that are 128 wide are larger than a whole BERT that is 64 wide.
-    shape = "pretrain.model={hidden_size: 64, num_attention_heads: 2, intermediate_size: 256}"
-    with pytest.raises(InputError, match=r"749,120 .* 16 .* 1,095,664, .* 128; .*embedding_size"):
-        same_size("albert-wide", 8_000, shape)
-    assert same_size("albert-wide", 8_000, shape, "pretrain.model.embedding_size=32") == pytest.approx(
-        same_size("bert", 8_000, shape), rel=0.1
-    )
-
-
-@pytest.mark.parametrize("hidden_size", [256, 768])
-def test_table_3_has_the_shares_of_the_paper_at_any_width(story_corpus, tmp_path, hidden_size):
-    settings = read_study("embedding", overrides=[f"pretrain.model.hidden_size={hidden_size}"])
-    plan = StudyPlan(name="embedding", settings=settings, data=str(story_corpus), corpus="")
-    configs = [plan.resolve(Run(tmp_path, variant, 0))[1] for variant in settings.variants]
-    widths = {256: [21, 43, 85, 256], 768: [64, 128, 256, 768]}[hidden_size]
-    assert [config.embedding_size for config in configs] == [*widths, *widths]
 
 
 def test_differences_become_overrides():
@@ -109,41 +82,24 @@ def test_selected_variants_bring_the_base_and_what_they_start_from():
 @pytest.mark.parametrize(
     ("overrides", "named"),
     [
-        (["base=nobody"], "base names 'nobody'"),
-        (
-            ["variants.all.start_from=none", "variants.none.start_from=all"],
-            "all, none start from one another",
-        ),
-        (["variants.all.start_from=nobody"], "variants.all.start_from names 'nobody'"),
-        (["num_seeds=0"], "num_seeds is 0"),
-        (["variants.All={}"], "arm 'All'"),
-        (["num_seed=3"], "did you mean num_seeds?"),
-        (["variants.all.as_large_as=nobody"], "variants.all.as_large_as names 'nobody'"),
-        (["variants.all.embedding_share=0"], "embedding_share"),
-        (["variants.all=null"], "variants.all is None"),
-        (["claims=[{text: so, better: all, than: none, by: [mlm_acuracy]}]"], "did you mean mlm_accuracy?"),
-        (["pretrain.seed=7"], "pretrain.seed is 7"),
-        (["variants.all.finetune.seed=7"], "variants.all.finetune.seed is 7"),
-        (["paper_tables=[{name: Table 2, columns: [a], rows: []}]"], "paper_tables.0.name is 'Table 2'"),
+        (["base=nobody"], "base.*'nobody'"),
+        (["variants.all.start_from=none", "variants.none.start_from=all"], "all, none"),
+        (["variants.all.start_from=nobody"], "variants.all.start_from.*'nobody'"),
+        (["num_seeds=0"], "num_seeds.* 0"),
+        (["variants.All={}"], "'All'"),
+        (["num_seed=3"], "num_seeds"),
+        (["claims=[{text: so, better: all, than: none, by: [mlm_acuracy]}]"], "mlm_accuracy"),
+        (["variants.all.finetune.seed=7"], "variants.all.finetune.seed.* 7"),
     ],
 )
 def test_a_wrong_study_is_rejected(tiny_study, overrides, named):
-    with pytest.raises(AlbertError, match="study.yaml") as caught:
+    with pytest.raises(AlbertError, match=f"study.yaml.*{named}"):
         read_study(tiny_study, overrides=overrides)
-    assert named in str(caught.value)
 
 
 def test_an_unknown_variant_is_rejected(tiny_study):
     with pytest.raises(InputError, match="'nobody'.* all, none"):
         read_study(tiny_study, variants=["nobody"])
-
-
-def test_all_variants_are_evaluated_like_the_base(build):
-    plan = build(
-        "variants.none.pretrain.examples.mask_share=0.4", "variants.none.pretrain.examples.unit=sentences"
-    )
-    assert (plan.examples.mask_share, plan.examples.unit) == (0.15, "segments")
-    assert plan.bound["none"]["pretrain"]["examples"]["mask_share"] == 0.4
 
 
 def test_wide_and_narrow_variants_are_fine_tuned_by_the_same_recipe(build, monkeypatch):
@@ -171,28 +127,18 @@ def test_widths_in_proportion_and_labels_follow_the_recipe(build):
     assert (variants["all"].label, variants["all"].x) == ("3 × 48", 7.0)
 
 
-def test_variants_that_start_from_other_models_are_no_duplicates(build):
-    plan = build("variants.warm.pretrain.init_from=a-model", "variants.again={}")
-    assert plan.bound["warm"]["pretrain"]["init_from"] == "a-model"
-    assert plan.bound["all"] == plan.bound["again"]
-
-
 @pytest.mark.parametrize(
     ("overrides", "named"),
     [
         (["tasks=[sst-2]"], "SST-2"),
-        (["tasks=[sst2x]"], "did you mean sst-2?"),
-        (["tasks=[rte]", "finetune.num_epoch=3"], "did you mean num_epochs?"),
+        (["tasks=[sst2x]"], "sst-2"),
+        (["tasks=[rte]", "finetune.num_epoch=3"], "num_epochs"),
         (["has_agreement=true"], "has_agreement=false"),
     ],
 )
 def test_evaluations_that_cannot_be_run_are_rejected_before_training(build, tmp_path, overrides, named):
-    with pytest.raises(AlbertError) as caught:
+    with pytest.raises(AlbertError, match=named):
         build(*overrides, task_data=str(tmp_path))
-    assert named in str(caught.value)
-
-
-def test_tasks_without_data_are_rejected(build):
     with pytest.raises(InputError, match="rte.*--task-data"):
         build("tasks=[rte]")
 
@@ -241,12 +187,6 @@ def test_a_study_whose_runs_wait_for_others_keeps_to_its_budget(study, num_at_on
     (number,) = set(share_steps(costs, schedule, seconds=9000.0, is_equal_time=False).values())
     assert schedule.find_seconds(dict.fromkeys(settings.variants, float(number))) <= 9000.0
     assert schedule.find_seconds(dict.fromkeys(settings.variants, number + 1.0)) > 9000.0
-
-
-def test_one_at_a_time_each_seed_is_finished_before_the_next():
-    settings = read_study("depth", overrides=["num_seeds=2", "first_seed=5"])
-    order = [pair for group in build_schedule(settings).groups for pair in group]
-    assert [seed for _, seed in order] == [5] * len(settings.variants) + [6] * len(settings.variants)
 
 
 def test_side_by_side_all_that_may_start_is_in_one_group():

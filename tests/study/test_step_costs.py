@@ -7,7 +7,6 @@ import pytest
 from albert.model.config import ModelConfig, count_parameters
 from albert.study import step_costs
 from albert.study.step_costs import (
-    PRESET_OF,
     DoesNotFitError,
     StepRequest,
     build_pair,
@@ -45,15 +44,14 @@ def test_a_step_is_measured():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by the kernel")
-@pytest.mark.parametrize("max_bytes", [1_000_000, 4 * LEAST])
-def test_a_model_or_a_batch_that_does_not_fit(max_bytes):
+def test_a_batch_that_does_not_fit():
     with pytest.raises(DoesNotFitError):
-        measure(batch_size=64, length=512, max_bytes=max_bytes)
+        measure(batch_size=64, length=512, max_bytes=4 * LEAST)
 
 
 def test_a_child_that_fails_is_no_result(monkeypatch):
     monkeypatch.setattr(step_costs, "CHILD", "albert.study.nowhere")
-    with pytest.raises(RuntimeError, match=r"(?s)nowhere exited with code 1.*No module"):
+    with pytest.raises(RuntimeError, match="nowhere"):
         measure()
 
 
@@ -64,7 +62,7 @@ def test_the_pair_is_the_papers():
     assert operations[0] == pytest.approx(operations[1], rel=0.02)  # the same work with fewer weights
 
 
-@pytest.mark.parametrize("shape", PRESET_OF)
+@pytest.mark.parametrize("shape", ["nano", "large"])
 def test_a_pair_differs_in_three_settings(shape):
     albert, bert = (config.model_dump() for config in build_pair(shape, changes={"vocab_size": 999}).values())
     different = {key for key in albert if albert[key] != bert[key]}

@@ -1,6 +1,5 @@
 """Evaluations without a model, for tests of the report."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +12,6 @@ from albert.tasks.classification import ClassificationConfig, TextExample
 from albert.tasks.ensemble import Ensemble, Member
 from albert.tasks.evaluate import Evaluation, MemberScore, Selection, measure_calibration
 from albert.tasks.metrics.intervals import Interval
-from albert.tasks.question_answering import (
-    Answer,
-    FoundSpan,
-    QuestionAnsweringConfig,
-    SpanAnswer,
-    SpanExample,
-)
 from albert.tasks.task import TaskConfig
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -50,21 +42,6 @@ def evaluate_numbers(number: int = 60) -> Evaluation:
     golds = rng.uniform(0, 5, number)
     examples = tuple(TextExample(str(i), "a ship", "a boat", float(gold)) for i, gold in enumerate(golds))
     return complete(config, examples, tuple(np.array([gold + rng.normal(scale=0.8)]) for gold in golds))
-
-
-def evaluate_spans(number: int = 12) -> Evaluation:
-    draw = random.Random(2)
-    config = QuestionAnsweringConfig(task="squad-2.0", has_impossible=True, threshold=0.0)
-    examples, answers = [], []
-    for index in range(number):
-        context = " ".join(draw.choices(WORDS, k=200))
-        word = context.split()[7]
-        golds = (Answer(word, context.index(word)),) if index % 3 else ()
-        title = f"title {index % 4}"
-        examples.append(SpanExample(str(index), "What lay still?", context, golds, not golds, title))
-        text = word if draw.random() < 0.5 else "the fog"
-        answers.append(SpanAnswer((FoundSpan(text, 0, len(text), 2.0),), draw.uniform(-3, 3)))
-    return complete(config, tuple(examples), tuple(answers))
 
 
 def complete(config: TaskConfig, examples: tuple[Any, ...], answers: tuple[Any, ...]) -> Evaluation:

@@ -16,7 +16,7 @@ from albert.cli.main import _run
 from albert.tasks import finetune as finetune_module
 from albert.tasks.finetune import FinetuneResult, finetune
 
-TASKS = ("classification", "questions", "words")
+TASKS = ("classification", "question-answering", "token-classification")
 # Ragged micro-batches, an odd batch size, and no dropout, which differs by process.
 SETTINGS = (
     "num_steps=20", "batch_size=9", "micro_batch_tokens=60", "max_length=16", "num_evaluations=1",

@@ -18,9 +18,11 @@ from albert.tasks.token_classification import TokenClassificationConfig
 SENTIMENT = ClassificationConfig(task="classification", labels=("bad", "fine", "good"), max_length=40)
 TOPICS = ClassificationConfig(task="multilabel", label_kind="several", labels=("a", "b"), max_length=40)
 STARS = ClassificationConfig(task="regression", label_kind="number", max_length=40)
-PLACES = TokenClassificationConfig(task="words", labels=("O", "B-PLACE", "I-PLACE"), max_length=40)
-ANSWERS = QuestionAnsweringConfig(task="questions", max_length=40, stride=8, max_question=8)
-OPTIONS = MultipleChoiceConfig(task="choice", max_length=40, max_ending=16)
+PLACES = TokenClassificationConfig(
+    task="token-classification", labels=("O", "B-PLACE", "I-PLACE"), max_length=40
+)
+ANSWERS = QuestionAnsweringConfig(task="question-answering", max_length=40, stride=8, max_question=8)
+OPTIONS = MultipleChoiceConfig(task="multiple-choice", max_length=40, max_ending=16)
 VECTORS = EmbeddingConfig(task="embedding", max_length=40)
 EARLY = SENTIMENT.model_copy(update={"has_exits": True})
 

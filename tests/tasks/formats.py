@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 
 from tests.tasks.tables import write_rows
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet")
 OPTIONS = ("a", "b", "c", "d")
 Rows = list[dict[str, Any]]
 
@@ -48,7 +47,7 @@ def flatten(row: dict[str, Any]) -> dict[str, Any]:
 
 def list_settings(task: str, format: str) -> list[str]:
     """List the settings that such a table needs."""
-    is_flat = task == "choice" and format in ("csv", "tsv")
+    is_flat = task == "multiple-choice" and format in ("csv", "tsv")
     return [f"columns.options=[{', '.join(OPTIONS)}]"] if is_flat else []
 
 

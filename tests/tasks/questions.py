@@ -19,7 +19,7 @@ PREFIX = "he found the "
 
 def build_qa(*, has_impossible: bool = False, max_length: int = 40, **changes: Any) -> QuestionAnsweringTask:
     """Windows for the 40 positions of the tiny model, with a stride of 8 tokens."""
-    values = {"task": "questions", "stride": 8, "max_question": 6, **changes}
+    values = {"task": "question-answering", "stride": 8, "max_question": 6, **changes}
     return QuestionAnsweringTask(
         QuestionAnsweringConfig(has_impossible=has_impossible, max_length=max_length, **values)
     )

@@ -6,6 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+from albert.tasks.catalogue import find_task
+
 NOUNS, SIZES = ("dog", "man", "house", "ship"), ("big", "small", "old", "new")
 
 
@@ -25,7 +27,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
 def draw_rows(task: str, number: int, *, seed: int) -> list[dict[str, Any]]:
     """Draw rows whose labels depend on their words."""
     draw = random.Random(seed)
-    build = _BUILDERS[task]
+    build = _BUILDERS[find_task(task).name]
     return [build(draw) for _ in range(number)]
 
 
@@ -75,7 +77,7 @@ def _choice(draw: random.Random) -> dict[str, Any]:
 
 _BUILDERS = {
     "classification": _classification, "multilabel": _multilabel, "regression": _regression,
-    "words": _words, "questions": _questions, "choice": _choice,
+    "token-classification": _words, "question-answering": _questions, "multiple-choice": _choice,
 }  # fmt: skip
 OWN_TABLES = tuple(_BUILDERS)
 

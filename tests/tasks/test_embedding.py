@@ -128,14 +128,6 @@ def test_similarity_is_learned_from_pairs(tiny_folder, tmp_path):
     assert after > 70
 
 
-def test_similarity_is_learned_from_single_texts_by_dropout(tiny_folder, tmp_path):
-    pairs, dev = write_pairs(300, seed=1), write_scored(200, seed=2)
-    texts = [TextExample("", text) for each in pairs for text in each.texts]
-    job = build_job(tiny_folder, texts, dev=dev, dropout=0.02, num_steps=80, batch_size=32)
-    before, after = train_job(job, tmp_path)
-    assert after > before + 8
-
-
 def test_the_loss_is_info_nce_in_both_directions(tiny_folder):
     model = load_tiny(tiny_folder)
     texts = [("the dog", "a big dog ."), ("it was cold", None), ("the sea", "the river was warm and old .")]
@@ -226,14 +218,6 @@ def test_vectors_do_not_depend_on_the_batch(tiny_folder):
             assert np.allclose(one.second, other.second, atol=1e-6)
 
 
-def test_single_texts_are_embedded_once(tiny_folder):
-    model, items = load_tiny(tiny_folder), encode(tiny_folder, ("the dog", None), ("the sea is cold", None))
-    seen: list[int] = []
-    model.encoder.register_forward_pre_hook(lambda _, args: seen.append(len(args[0].ids_T)))
-    TASK.predict(model, TASK.build_batch(items), items)
-    assert seen == [sum(len(item.first.ids) for item in items)]
-
-
 def test_each_text_is_truncated_by_itself(tiny_folder):
     example = TextExample("a", "the dog " * 9, "a man")
     (item,) = build_task(max_length=8).encode([example], load_vocabulary(tiny_folder))
@@ -275,7 +259,7 @@ def test_pairs_without_scores_are_evaluated_by_retrieval():
 @pytest.mark.parametrize("bad", [TextExample("b", "x", "y"), TextExample("b", "x")])
 def test_pairs_without_a_score_among_others_and_single_texts_cannot_be_scored(bad):
     answers = [PairVectors(vector(1, 0), vector(1, 0))] * 2
-    with pytest.raises(InputError, match="'b' has no"):
+    with pytest.raises(InputError, match="'b'"):
         TASK.score(answers, [TextExample("a", "x", "y", 1.0), bad])
 
 

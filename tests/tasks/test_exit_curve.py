@@ -53,14 +53,6 @@ def test_the_fastest_point_within_the_loss_is_chosen():
     assert ExitCurve((full,), points[:1], num_examples=10).choose() is None
 
 
-@pytest.mark.parametrize(("layers", "speed"), [(6.0, 1.02), (5.9, 0.98)])
-def test_a_point_with_all_layers_or_a_slower_one_is_not_chosen(layers, speed):
-    patient = ExitPoint(6, 6, 80.0, layers, 0.0, speed)
-    assert ExitCurve((point(80.0, 1.0),), (patient,), num_examples=10).choose() is None
-
-
-def test_a_folder_without_exits_and_no_examples_are_rejected(tiny_folder, folder):
+def test_a_folder_without_exits_is_rejected(tiny_folder):
     with pytest.raises(InputError, match="has_exits=true"):
         measure_folder(tiny_folder, TEXTS)
-    with pytest.raises(InputError, match="no examples"):
-        measure_folder(folder, [])

@@ -15,7 +15,7 @@ from albert.errors import AlbertError, InputError
 from albert.files import read_json
 from albert.pretrained.folder import load_model, load_vocabulary
 from albert.progress import NullReporter
-from albert.tasks.catalogue import TASK_TYPES, build_task, list_tasks, read_config
+from albert.tasks.catalogue import build_task, list_tasks, read_config
 from albert.tasks.classification import ClassificationConfig, TextExample
 from albert.tasks.data import TaskData, open_task_data
 from albert.tasks.embedding import EmbeddingConfig
@@ -32,7 +32,7 @@ from albert.tasks.finetune import (
 )
 from albert.tasks.finetune_job import FinetuneJob, TokenReplacement
 from albert.tasks.finetune_settings import FinetuneSettings, choose_recipe, read_finetune_recipe
-from albert.tasks.models import load_finetuned, predict_items
+from albert.tasks.models import load_finetuned
 from albert.tasks.multiple_choice import MultipleChoiceConfig
 from albert.tasks.question_answering import QuestionAnsweringConfig
 from albert.tasks.task import TaskBatch, balance_classes
@@ -77,7 +77,7 @@ def list_evaluations(run_dir):
 def test_every_task_type_is_learned_and_scores_the_same_when_loaded(tiny_folder, tmp_path, task):
     data = write_tables(tmp_path / "data", task)
     result = train(task, tiny_folder, data, tmp_path / "run", *FAST)
-    assert result.scores.score > (60 if task == "choice" else 85)
+    assert result.scores.score > (60 if task == "multiple-choice" else 85)
     assert read_config(result.model_dir).task == task
     dev = open_task_data(task, data, dev=None, columns={}, dev_share=0.1).dev
     loaded = load_finetuned(result.model_dir)
@@ -98,22 +98,6 @@ def test_embeddings_are_learned_from_pairs_without_scores(tiny_folder, tmp_path)
     assert (result.model_dir / "modules.json").exists()
 
 
-def test_single_texts_need_dropout(tiny_folder, tmp_path):
-    data = write_rows(tmp_path / "texts.csv", [{"text": f"the {noun} ."} for noun in NOUNS * 10])
-    dev = write_rows(tmp_path / "pairs.csv", [{"text": f"the {noun} .", "other": noun} for noun in NOUNS])
-    with pytest.raises(AlbertError, match="dropout is 0.* 40 of 40"):
-        train(
-            "embedding",
-            tiny_folder,
-            data,
-            tmp_path / "run",
-            "columns.text_pair=other",
-            "dropout=0.0",
-            dev=dev,
-        )
-    assert not (tmp_path / "run").exists()
-
-
 def test_transformers_opens_the_model_folder(tiny_folder, data, tmp_path):
     from transformers import AutoModelForSequenceClassification
 
@@ -123,17 +107,6 @@ def test_transformers_opens_the_model_folder(tiny_folder, data, tmp_path):
     assert config.problem_type == "single_label_classification"
     result.model_dir.rename(tmp_path / "elsewhere")
     assert load_finetuned(tmp_path / "elsewhere").task.config.labels == ("no", "yes")
-
-
-def test_the_columns_and_the_share_of_the_dev_set_are_settings(tiny_folder, tmp_path):
-    rows = [{"review": row["text"], "mood": row["label"]} for row in draw_rows("classification", 200, seed=1)]
-    data = write_rows(tmp_path / "reviews.csv", rows)
-    changes = ("columns.text=review", "columns.label=mood", "dev_share=0.2")
-    result = train("classification", tiny_folder, data, tmp_path / "run", *SHORT, *changes)
-    assert read_config(result.model_dir).columns["text"] == "review"
-    _, metadata = read_finetune_run(tmp_path / "run")
-    assert metadata.num_train + metadata.num_dev == 200
-    assert 40 <= metadata.num_dev <= 44  # equal texts stay together
 
 
 # Runs.
@@ -221,20 +194,13 @@ def test_a_run_is_only_resumed_as_it_began(tiny_folder, tmp_path):
     with pytest.raises(AlbertError, match="--resume"):
         train("classification", tiny_folder, data, out, *SHORT)
     for task, model, overrides, dev, error in (
-        ("classification", tiny_folder, (*SHORT, "batch_size=4"), None, "batch_size is 4 and was 8"),
-        ("regression", tiny_folder, SHORT, None, "another task"),
-        ("classification", result.model_dir, SHORT, None, f"another model.*{tiny_folder}"),
-        ("classification", tiny_folder, SHORT, other, f"another data.*{data}"),
+        ("classification", tiny_folder, (*SHORT, "batch_size=4"), None, "batch_size .*4 .*8"),
+        ("regression", tiny_folder, SHORT, None, "task"),
+        ("classification", result.model_dir, SHORT, None, str(tiny_folder)),
+        ("classification", tiny_folder, SHORT, other, str(data)),
     ):
         with pytest.raises(AlbertError, match=error):
             train(task, model, data, out, *overrides, resume=True, dev=dev)
-
-
-def test_a_warm_up_as_long_as_the_run_is_rejected(tiny_folder, data, tmp_path):
-    overrides = ("num_steps=5", "schedule.warmup_share=null", "schedule.warmup_steps=5")
-    with pytest.raises(AlbertError, match=r"schedule\.warmup_steps 5 .*num_steps 5"):
-        train("classification", tiny_folder, data, tmp_path / "run", *overrides)
-    assert not (tmp_path / "run").exists()
 
 
 def test_the_head_of_a_fine_tuned_model_is_kept_for_the_same_labels_only(tiny_folder, tmp_path):
@@ -249,17 +215,13 @@ def test_the_head_of_a_fine_tuned_model_is_kept_for_the_same_labels_only(tiny_fo
         return all(torch.allclose(one[name], other[name], atol=1e-6) for name in names)
 
     first, weights = start(("dog", "man"), tiny_folder, "first", seed=1)
-    same, others, more = (
-        start(labels, first, labels[0])[1]
-        for labels in (("dog", "man"), ("house", "ship"), ("man", "dog", "house"))
-    )
+    same, others = (start(labels, first, labels[0])[1] for labels in (("dog", "man"), ("house", "ship")))
     fresh = start(("house", "ship"), tiny_folder, "fresh")[1]
     head = [name for name in weights if name.startswith("classifier")]
     body = [name for name in weights if name not in head]
     assert len(head) == 2
     assert are_close(same, weights, weights)
     assert are_close(others, weights, body)
-    assert are_close(more, weights, body)
     assert are_close(others, fresh, head)
     assert not torch.allclose(others["classifier.weight"], weights["classifier.weight"], atol=1e-2)
 
@@ -288,30 +250,6 @@ def test_seeds_are_summarized_by_their_median_and_best_run(tmp_path):
     assert not (tmp_path / "seeds.json").exists()
 
 
-def test_seeds_do_not_overwrite_other_content(tiny_folder, data, tmp_path):
-    def run(out, *, resume=False):
-        return finetune_seeds(
-            lambda seed, run_dir: train(
-                "classification", tiny_folder, data, run_dir, *SHORT, f"seed={seed}", resume=resume
-            ),
-            seeds=[0],
-            out=out,
-            resume=resume,
-            reporter=NullReporter(),
-        )
-
-    first = run(tmp_path / "seeds")
-    assert run(tmp_path / "seeds", resume=True).scores == first.scores
-    with pytest.raises(InputError, match="seed 0.*--resume"):
-        run(tmp_path / "seeds")
-    with pytest.raises(InputError, match="seed-0: .*single seed"):
-        run(tmp_path / "seeds" / "seed-0")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").touch()
-    with pytest.raises(InputError, match=r"notes\.txt"):
-        run(tmp_path / "mine")
-
-
 def test_the_cost_of_a_run_is_estimated_from_a_few_batches(tiny_folder, data):
     cost = estimate_cost("classification", model=tiny_folder, data=data, overrides=["num_epochs=2"])
     assert (cost.num_train, cost.num_dev) == (300, 60)
@@ -330,12 +268,6 @@ def build_job(tiny_folder, **settings):
     replacement = TokenReplacement.of(tokenizer, share=settings.rename_share, seed=settings.seed)
     model = load_start(str(tiny_folder), task, settings).eval()
     return FinetuneJob(model, task, settings, items, items, texts, replacement=replacement)
-
-
-def test_predictions_do_not_depend_on_the_batch(tiny_folder):
-    job = build_job(tiny_folder)
-    alone, together = (predict_items(job.model, job.task, job.dev, max_tokens=size) for size in (1, 100_000))
-    assert np.allclose(alone, together, atol=1e-5)
 
 
 def test_batches_depend_on_the_step_alone(tiny_folder):
@@ -385,19 +317,6 @@ def test_every_step_replaces_its_share_of_ordinary_tokens(replacement, tiny_fold
     np.testing.assert_array_equal(replacement.draw_ids(7), drawn[7])
 
 
-def test_texts_are_compared_under_replaced_tokens(tiny_folder, tmp_path):
-    rows = [
-        {"text": f"the {noun} was {first}", "text_pair": f"and {second} .", "label": str(first == second)}
-        for noun in NOUNS
-        for first in SIZES
-        for second in (first, *SIZES)
-    ]
-    data = write_rows(tmp_path / "pairs.csv", rows * 3)
-    changes = ("columns.text_pair=text_pair", "rename_share=0.3", "num_steps=250")
-    result = train("classification", tiny_folder, data, tmp_path / "run", *FAST, *changes, dev=data)
-    assert result.scores.metrics["accuracy"] > 90
-
-
 @pytest.mark.parametrize(("text", "share"), [("the dog", 0.0), ("the dog was Привет", 0.25), ("Привет", 1.0)])
 def test_unknown_tokens_are_reported_or_rejected(tiny_folder, text, share):
     task, tokenizer = build_task(TEXTS), load_vocabulary(tiny_folder)
@@ -435,11 +354,6 @@ def choose(task, hidden_size):
     return read_finetune_recipe(choose_recipe(task, hidden_size=hidden_size))
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_can_be_read(name):
-    assert read_finetune_recipe(name).optimizer.name == ("muon" if name.startswith("narrow") else "adamw")
-
-
 def test_the_recipes_of_the_paper_equal_table_14():
     assert {name.removeprefix("paper-") for name in RECIPES if name.startswith("paper-")} == set(TABLE_14)
     for task, expected in TABLE_14.items():
@@ -466,7 +380,7 @@ def test_the_recipes_of_the_paper_equal_table_14():
         ("classification", 768, "paper"),
         ("sst-2", 384, "small"),
         ("race", 384, "race"),
-        ("questions", 256, "narrow-questions"),
+        ("question-answering", 256, "narrow-question-answering"),
         *((task, 256, "narrow-classification") for task in ("mnli", "qnli", "classification")),
         *((task, 257, "small") for task in ("mnli", "qnli", "classification")),
     ],
@@ -479,18 +393,7 @@ def test_every_task_has_a_recipe_for_every_width():
     for task in list_tasks():
         small, wide = choose(task, 257), choose(task, 4096)
         assert small.optimizer.learning_rate > wide.optimizer.learning_rate
-    for task in ("sst-2", "race", "squad-2.0"):
-        narrow, small = choose(task, 256), choose(task, 257)
-        assert (narrow.optimizer.name, small.optimizer.name) == ("muon", "adamw")
-        assert narrow.num_epochs == small.num_epochs
-    for task in ("squad-1.1", "squad-2.0", "questions"):
-        assert {choose(task, width).max_length for width in (128, 384)} == {384}
-    for task in ("sts-b", "mrpc", "qqp"):  # narrow models compare pairs under replaced tokens
-        assert (choose(task, 256).rename_share, choose(task, 257).rename_share) == (0.3, 0.0)
-    assert choose("sst-2", 256).rename_share == 0.0
-    for width in (256, 384, 768):
-        settings = choose("embedding", width)
-        assert (settings.dropout, settings.batch_size, settings.max_length) == (0.1, 64, 64)
+    assert {choose(task, 256).optimizer.name for task in ("sst-2", "race", "squad-2.0")} == {"muon"}
 
 
 @pytest.mark.parametrize(
@@ -498,7 +401,6 @@ def test_every_task_has_a_recipe_for_every_width():
     [
         ([], 20935, (1256, None)),
         (["num_epochs=2"], None, (None, 1256 / 20935)),
-        (["num_steps=500"], 500, (None, 1256 / 20935)),
         (["num_epochs=2", "num_steps=7"], 7, (None, 1256 / 20935)),
     ],
 )
@@ -528,20 +430,18 @@ def test_a_recipe_may_change_the_length_of_its_base(tmp_path, length, num_steps)
     ("text", "error"),
     [
         ("batch_sizes: 3", "batch_sizes.*batch_size"),
-        ("- 3", "a list"),
+        ("- 3", "mine.yaml"),
         ("based_on: papr", "'papr'.*paper"),
-        ("dev_share: 1.5", "dev_share is 1.5"),
-        ("schedule: linear", "schedule is 'linear'"),
-        ("schedule:", "schedule is None"),
-        ("num_steps: 100\nschedule: {warmup_steps: ten}", "schedule.warmup_steps is 'ten'"),
+        ("dev_share: 1.5", "dev_share.*1.5"),
+        ("schedule:", "schedule.*None"),
+        ("num_steps: 100\nschedule: {warmup_steps: ten}", "schedule.warmup_steps.*'ten'"),
     ],
 )
-@pytest.mark.parametrize("overrides", [[], ["num_epochs=2"]])
-def test_an_invalid_recipe_is_rejected(tmp_path, text, error, overrides):
+def test_an_invalid_recipe_is_rejected(tmp_path, text, error):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with pytest.raises(AlbertError, match=error):
-        read_finetune_recipe(path, overrides=overrides)
+        read_finetune_recipe(path, overrides=["num_epochs=2"])
 
 
 def test_the_names_of_columns_are_not_parsed_as_yaml():
@@ -554,21 +454,19 @@ def test_the_names_of_columns_are_not_parsed_as_yaml():
 
 NUMBERS = ClassificationConfig(task="regression", label_kind="number")
 SEVERAL = ClassificationConfig(task="multilabel", label_kind="several", labels=("a", "b"))
-WORDS = TokenClassificationConfig(task="words", labels=("O", "B-X"))
-QUESTIONS = QuestionAnsweringConfig(task="questions")
-CHOICES = MultipleChoiceConfig(task="choice")
+WORDS = TokenClassificationConfig(task="token-classification", labels=("O", "B-X"))
+QUESTIONS = QuestionAnsweringConfig(task="question-answering")
+CHOICES = MultipleChoiceConfig(task="multiple-choice")
 VECTORS = EmbeddingConfig(task="embedding")
-# Values other than the defaults, and the configs that have the setting.
+# Values other than the defaults, the configs that have the setting, and some that do not.
 CHANGED = {
-    "max_length": (48, (TEXTS, WORDS, QUESTIONS, CHOICES, VECTORS)),
-    "class_weights": ("balanced", (TEXTS, WORDS)),
-    "has_exits": (True, (TEXTS, NUMBERS, SEVERAL)),
-    "max_answer": (60, (QUESTIONS,)),
-    "similarity_temperature": (0.2, (VECTORS,)),
-    "min_similarity": (3.0, (VECTORS,)),
+    "max_length": (48, (TEXTS, WORDS, QUESTIONS, CHOICES, VECTORS), ()),
+    "class_weights": ("balanced", (TEXTS, WORDS), (NUMBERS, SEVERAL, QUESTIONS, CHOICES, VECTORS)),
+    "has_exits": (True, (TEXTS, NUMBERS, SEVERAL), (WORDS, QUESTIONS, CHOICES, VECTORS)),
+    "max_answer": (60, (QUESTIONS,), ()),
+    "similarity_temperature": (0.2, (VECTORS,), ()),
+    "min_similarity": (3.0, (VECTORS,), ()),
 }
-# `columns` are read with the data; a model's `patience` is about layers, a recipe's about evaluations.
-OTHERS = {"columns", "patience"}
 
 
 def complete(config, **settings):
@@ -580,33 +478,18 @@ def complete(config, **settings):
     return complete_config(data, FinetuneSettings.model_validate(settings), max_positions=512)
 
 
-def test_all_shared_settings_are_tested():
-    known = {name for each in TASK_TYPES for name in each.config_class.model_fields}
-    assert set(FinetuneSettings.model_fields) & known == set(CHANGED) | OTHERS
-
-
 @pytest.mark.parametrize("name", CHANGED)
-def test_a_setting_reaches_the_config(name):
-    value, configs = CHANGED[name]
+def test_a_setting_reaches_the_configs_that_have_it(name):
+    value, configs, others = CHANGED[name]
     for config in configs:
         usual, changed = complete(config), complete(config, **{name: value})
         assert getattr(changed, name) != getattr(usual, name)
         if name != "class_weights":  # a word in the recipe, numbers in the config
             assert getattr(changed, name) == value
-    assert complete(configs[0], max_length=600).max_length == 512  # the positions of the model
-
-
-@pytest.mark.parametrize(
-    ("name", "configs"),
-    [
-        ("class_weights", (NUMBERS, SEVERAL, QUESTIONS, CHOICES, VECTORS)),
-        ("has_exits", (WORDS, QUESTIONS, CHOICES, VECTORS)),
-    ],
-)
-def test_a_setting_that_the_task_type_does_not_have_is_rejected(name, configs):
-    for config in configs:
+    for config in others:
         with pytest.raises(InputError, match=f"{name}=.*{config.task}"):
-            complete(config, **{name: CHANGED[name][0]})
+            complete(config, **{name: value})
+    assert complete(configs[0], max_length=600).max_length == 512  # the positions of the model
 
 
 def test_class_weights_balance_the_classes():
@@ -616,6 +499,4 @@ def test_class_weights_balance_the_classes():
     assert sum(weights[label] for label in labels) == pytest.approx(len(labels))
     words = [TokenExample("0", ("w",) * 4, (0, 0, 0, 1)), TokenExample("1", ("w",) * 4, (0, 0, 0, 0))]
     assert balance_classes(words, num_classes=2) == pytest.approx((8 / 14, 8 / 2))
-    unused = balance_classes([TextExample("", "", None, label) for label in (0, 1)], num_classes=3)
-    assert unused[2] == 1.0
-    assert all(weight > 0 for weight in unused)
+    assert balance_classes([TextExample("", "", None, label) for label in (0, 1)], num_classes=3)[2] == 1.0

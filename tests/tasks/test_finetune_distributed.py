@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from albert.pretrained.folder import load_model
-from albert.tasks.finetune import read_finetune_run
 from tests.conftest import read_tree
 from tests.tasks.finetune_many import TASKS, train_all
 from tests.tasks.tables import write_rows, write_tables
@@ -38,8 +37,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for task in TASKS:
         write_tables(folder / task, task, num_train=40, num_dev=12)
     for split in ("train", "dev"):
-        lengthen(folder / "questions" / f"{split}.jsonl", "context")
-        lengthen(folder / "words" / f"{split}.jsonl", "words", "labels")
+        lengthen(folder / "question-answering" / f"{split}.jsonl", "context")
+        lengthen(folder / "token-classification" / f"{split}.jsonl", "words", "labels")
     rows = [json.loads(line) for line in (folder / TASKS[0] / "dev.jsonl").read_text().splitlines()]
     write_rows(folder / "bad.jsonl", [rows[0], {**rows[1], "label": "other"}])
     return folder
@@ -82,12 +81,6 @@ def test_two_processes_equal_one(alone, together, task):
     assert together.read_rank(0)[task]["metrics"] == pytest.approx(alone[1][task]["metrics"], abs=0.01)
 
 
-def test_the_data_needs_windows(data, tiny_folder, together):
-    _, metadata = read_finetune_run(together.out / "words")
-    assert metadata.task.max_length == 16
-    assert len(json.loads((data / "words" / "train.jsonl").read_text().splitlines()[0])["words"]) > 30
-
-
 def test_both_processes_stop_early_at_the_same_step(alone, together):
     first, second = (together.read_rank(rank)["early"] for rank in (0, 1))
     assert first == second
@@ -119,7 +112,3 @@ def test_a_bad_table_is_reported_once_and_leaves_no_files(together):
     assert "line 2" in errors[0]
     assert "'other'" in errors[0]
     assert not (together.out / "bad").exists()
-
-
-def test_no_library_warns(together):
-    assert "Warning" not in together.stderr

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from albert.data.rows import BadRow
 from albert.errors import InputError
@@ -32,7 +31,7 @@ PASSAGE = "The ship left the harbour in 1990, and nobody on the quay waved. " * 
 
 def build_task(**values: Any) -> MultipleChoiceTask:
     return MultipleChoiceTask(
-        MultipleChoiceConfig(**{"task": "choice", "max_length": 32, "max_ending": 12, **values})
+        MultipleChoiceConfig(**{"task": "multiple-choice", "max_length": 32, "max_ending": 12, **values})
     )
 
 
@@ -96,15 +95,6 @@ def test_questions_keep_their_last_tokens_and_passages_their_first(tokenizer):
         encode(tokenizer, example, max_length=128)
 
 
-def test_a_shorter_option_leaves_more_of_the_passage(tokenizer):
-    example = ChoiceExample("a", PASSAGE, "Why?", ("the ship", "nobody on the quay waved"))
-    encoded = encode(tokenizer, example)
-    first, second = encoded.sequences
-    assert len(first.ids) == len(second.ids) == 140
-    assert first.num_first > second.num_first
-    assert (encoded.is_truncated, encoded.num_lost) == (True, 0)
-
-
 def test_the_number_of_tokens_is_known_before_sequences_are_built(tiny_folder):
     questions = [
         ChoiceExample("a", "the dog was old . " * times, "it was _ " * blanks, ("big", "old and new", ""))
@@ -161,7 +151,7 @@ def test_the_loss_is_a_softmax_over_the_options_of_each_question(tiny_folder):
     total, num_correct = TASK.compute_losses(model, batch)["task"]
     expected, expected_correct = 0.0, 0
     for item, question in zip(items, questions, strict=True):
-        (answer,) = TASK.predict(model, TASK.build_batch([item]), [item])
+        (answer,) = TASK.predict(model, TASK.build_batch([item]))
         logits = answer.tolist()
         assert question.label is not None
         expected += math.log(sum(map(math.exp, logits))) - logits[question.label]
@@ -171,17 +161,6 @@ def test_the_loss_is_a_softmax_over_the_options_of_each_question(tiny_folder):
     assert TASK.count_labels(batch) == {"task": 3}
     total.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
-
-
-def test_unlabeled_questions_do_not_change_the_loss(tiny_folder):
-    model = load_for(TASK, tiny_folder)
-    unknown = ChoiceExample("b", "the sea was cold .", "it was _ .", ("cold", "warm"))
-    items = TASK.encode([*write_questions(1, seed=4), unknown], load_vocabulary(tiny_folder))
-    assert [TASK.has_label(item) for item in items] == [True, False]
-    alone, both = TASK.build_batch(items[:1]), TASK.build_batch(items)
-    assert TASK.count_labels(alone) == TASK.count_labels(both) == {"task": 1}
-    losses = [TASK.compute_losses(model, batch)["task"][0].item() for batch in (alone, both)]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_scores_are_also_given_for_each_level_of_race():
@@ -199,13 +178,6 @@ def test_scores_are_also_given_for_each_level_of_race():
     assert TASK.score(golds, write_questions(10, seed=5)) == {"accuracy": 100.0, "score": 100.0}
     with pytest.raises(InputError, match="'x'"):
         TASK.score([np.zeros(2)], [ChoiceExample("x", "", "", ("a", "b"))])
-
-
-def test_an_ensemble_averages_probabilities():
-    members = [torch.randn(3, generator=torch.Generator().manual_seed(seed)).double() for seed in range(4)]
-    (merged,) = TASK.ensemble([[member.numpy()] for member in members])
-    mean = torch.stack([member.softmax(-1) for member in members]).mean(0)
-    assert torch.allclose(torch.from_numpy(merged).softmax(-1), mean, atol=1e-12)
 
 
 def test_a_choice_is_described_by_its_letter_and_its_text():
@@ -229,5 +201,5 @@ def test_a_label_that_means_two_options_is_rejected():
     with pytest.raises(BadRow) as caught:
         find_option("2", ("1", "2", "3", "4"))
     assert caught.value.is_fatal
-    assert "'2' is the text of option 1 and the name of option 2" in caught.value.detail
+    assert "'2' is the text of option 1 and the index of option 2" in caught.value.detail
     assert find_lettered_option("A", ("B", "A", "C", "D")) == 0  # in RACE a letter is a letter

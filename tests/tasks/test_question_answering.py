@@ -1,7 +1,6 @@
 """Question answering: windows and gold positions, losses, search, aggregation and scores."""
 
 import re
-from array import array
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -37,11 +36,10 @@ from albert.tasks.question_answering import (
     SpanLabels,
     iter_encoded_questions,
     list_beam,
-    mark_allowed,
     merge_answers,
     search_spans,
 )
-from albert.tasks.sequences import Frame, build_windows
+from albert.tasks.sequences import Frame
 from tests.conftest import WORDS
 
 from .learning import finetune, load_for
@@ -68,37 +66,22 @@ def read_gold(encoded: EncodedQuestion) -> list[str]:
     return [encoded.example.context[start:end] for start, end in spans]
 
 
-@pytest.fixture(scope="session")
-def published_or_none(request):
-    try:
-        return request.getfixturevalue("published")
-    except pytest.skip.Exception:
-        return None
-
-
 @pytest.mark.parametrize(
     ("context", "answer"),
     [
         ("the ship left", "the ship left"),
         ("The café – the naïve one – was closed.", "naïve"),
-        ("The cafe\u0301 was closed.", "cafe\u0301"),  # a combining accent, which is dropped
         ("Ａ ﬁne ½ of №5 was left", "½"),  # characters that become several
-        ("Ａ ﬁne ½ of №5 was left", "ﬁne"),
         ("the\tship\t\tleft  the\u00a0\u00a0harbour", "ship\t\tleft  the\u00a0\u00a0harbour"),
-        ("the\u00a0ship left", "ship"),
         ("  \n the ship", "the"),
-        ("the ship \n ", "ship"),
         ("``Well,'' said the captain", "``Well,''"),
-        ('"Well," he said', "Well,"),
         ("in 1990, and in 1985, it rose", "1985"),
         ("İstanbul and ΣΊΣΥΦΟΣ", "ΣΊΣΥΦΟΣ"),
-        ("a 文字 b", "文字"),
         ("🚢 the ship", "🚢"),
     ],
 )
-def test_answers_are_read_back_as_they_are_written(tokenizer, published_or_none, context, answer):
-    for vocabulary in filter(None, (tokenizer, published_or_none)):
-        assert read_gold(encode(vocabulary, context, (answer, context.index(answer)))) == [answer]
+def test_answers_are_read_back_as_they_are_written(tokenizer, context, answer):
+    assert read_gold(encode(tokenizer, context, (answer, context.index(answer)))) == [answer]
 
 
 def test_gold_is_the_first_answer_that_is_at_its_start(tokenizer, wordpiece):
@@ -128,14 +111,6 @@ def test_long_questions_are_truncated_and_counted(tokenizer):
         encode(tokenizer, "the ship", max_length=60)
 
 
-def test_a_truncated_question_is_counted_once(tiny_folder):
-    context = "he found the dog . " * 20
-    examples = [SpanExample("long", QUESTION * 9, context), SpanExample("short", QUESTION, context)]
-    windows = build_qa().encode(examples, load_vocabulary(tiny_folder))
-    assert sum(window.question.example.id == "long" for window in windows) > 2
-    assert [window.question.example.id for window in windows if window.is_truncated] == ["long"]
-
-
 def test_windows_are_the_question_and_a_part_of_the_context(tokenizer):
     encoded = encode(tokenizer, CONTEXT, question="The dog?", max_length=60, stride=16, max_question=8)
     question, tokens = tokenizer.encode_ids(["The dog?", CONTEXT])
@@ -161,11 +136,6 @@ def test_an_answer_is_gold_only_in_windows_that_hold_all_of_it(tokenizer):
             assert (window.answer is not None) == holds
         assert set(read_gold(encoded)) == {match[0]}
     assert min(num_held[True], num_held[False]) > 29
-
-
-def test_a_token_without_characters_ends_no_answer():
-    tokens = ContextTokens((7, 8), array("i", [0, 2]), array("i", [1, 2]))
-    assert tokens.locate(Answer("a  ", 0)) == (0, 0)
 
 
 contexts = st.text(
@@ -194,78 +164,30 @@ def test_located_tokens_are_exactly_those_that_overlap_the_characters(tokenizer,
         assert b > start
 
 
-# The others begin or end inside a token: numbers without % or $, Japan of Japanese, `e Red Army`.
+# The answers of the other questions begin or end inside a token: numbers without % or $, Japan of Japanese.
 EXPECTED = {
-    ("squad-1.1", "train"): {
-        "questions": 3838, "first exact": 3835, "answers": 3838, "in a window": 3838, "exact": 3835,
-        "begins inside": 2, "ends inside": 1, "windows of 384": 3886, "windows of 512": 3841,
-    },
-    ("squad-1.1", "dev"): {
-        "questions": 781, "first exact": 781, "answers": 2340, "in a window": 2340, "exact": 2335,
-        "begins inside": 1, "ends inside": 4, "windows of 384": 793, "windows of 512": 781,
-    },
-    ("squad-2.0", "train"): {
-        "questions": 4481, "impossible": 2352, "first exact": 2124, "answers": 7712, "in a window": 7712,
-        "exact": 7694, "begins inside": 1, "ends inside": 17, "windows of 384": 4778, "windows of 512": 4629,
-    },
-    ("squad-2.0", "dev"): {
-        "questions": 1597, "impossible": 816, "first exact": 781, "answers": 2340, "in a window": 2340,
-        "exact": 2335, "begins inside": 1, "ends inside": 4, "windows of 384": 1620, "windows of 512": 1597,
-    },
-}  # fmt: skip
+    "squad-1.1": {"questions": 781, "impossible": 0, "windows": 793, "answers": 2340, "exact": 2335},
+    "squad-2.0": {"questions": 1597, "impossible": 816, "windows": 1620, "answers": 2340, "exact": 2335},
+}
 
 
-def count_question(encoded: EncodedQuestion) -> Counter[str]:
-    """Count one question, and each of its answers in turn as the gold one, read from all windows with it."""
-    counts = Counter({"questions": 1, "impossible": int(encoded.example.is_impossible)})
-    for max_length in (384, 512):
-        size = max_length - len(encoded.head) - 1
-        counts[f"windows of {max_length}"] = len(
-            build_windows(len(encoded.context.ids), size=size, stride=128)
-        )
-    for answer in encoded.example.answers:
-        gold = encoded.context.locate(answer)
-        assert gold is not None
-        read = set(read_gold(replace(encoded, gold=gold)))
-        counts += Counter({"answers": 1, "in a window": len(read), "exact": int(read == {answer.text})})
-        start, end = answer.start, answer.start + len(answer.text)
-        first, last = encoded.context.starts[gold[0]], encoded.context.ends[gold[1]]
-        assert ((first, last) == (start, end)) == (read == {answer.text})
-        counts["begins inside"] += first < start
-        counts["ends inside"] += last > end
-        counts["too short"] += first > start or last < end
-    return counts
-
-
-@pytest.mark.parametrize(("name", "split"), EXPECTED)
-def test_answers_of_real_squad_are_exact_unless_they_split_a_token(real_squad, published, name, split):
-    found = PUBLISHED_TASKS[name].read_split(real_squad, split)
+@pytest.mark.parametrize("name", EXPECTED)
+def test_answers_of_real_squad_are_exact_unless_they_split_a_token(real_squad, published, name):
+    found = PUBLISHED_TASKS[name].read_split(real_squad, "dev")
     assert found.problems == ()
-    max_length = PUBLISHED_TASKS[name].config.max_length
-    encoded = iter_encoded_questions(
-        found.examples, tokenizer=published, max_length=max_length, stride=128, max_question=64
-    )
-    counts = Counter()
-    for example, each in zip(found.examples, encoded, strict=True):
-        assert each.example is example
-        assert len(each.head) == 2 + len(published.encode_ids([example.question])[0])
-        counts.update(count_question(each))
-        counts["first exact"] += bool(example.answers) and set(read_gold(each)) == {example.answers[0].text}
-    assert +counts == EXPECTED[name, split]
-
-
-def test_small_windows_of_real_squad_lose_nothing(real_squad, published):
-    examples = PUBLISHED_TASKS["squad-2.0"].read_split(real_squad, "dev").examples
-    num_windows = 0
+    counts = dict.fromkeys(EXPECTED[name], 0)
     for encoded in iter_encoded_questions(
-        examples, tokenizer=published, max_length=96, stride=16, max_question=24
+        found.examples, tokenizer=published, max_length=384, stride=128, max_question=64
     ):
-        windows = list_windows(encoded)
-        num_windows += len(windows)
-        assert sum(window.own_end - window.own_start for window in windows) == len(encoded.context.ids)
-        if encoded.gold is not None and encoded.gold[1] - encoded.gold[0] < 40:
-            assert set(read_gold(encoded)) == {encoded.example.answers[0].text}
-    assert num_windows > 10_000
+        counts["questions"] += 1
+        counts["impossible"] += encoded.example.is_impossible
+        counts["windows"] += len(encoded.windows)
+        for answer in encoded.example.answers:
+            gold = encoded.context.locate(answer)
+            assert gold is not None
+            counts["answers"] += 1
+            counts["exact"] += set(read_gold(replace(encoded, gold=gold))) == {answer.text}
+    assert counts == EXPECTED[name]
 
 
 @BOTH
@@ -306,25 +228,14 @@ def answer_gold(windows: list[QuestionWindow]) -> list[SpanAnswer]:
     return answers
 
 
-def assert_gold_scores_100(task: QuestionAnsweringTask, examples: Any, tokenizer: Any) -> None:
-    windows = task.encode(examples, tokenizer)
-    assert all(map(task.has_label, windows))
-    scores = task.score(task.aggregate(windows, answer_gold(windows)), examples)
-    assert {value for name, value in scores.items() if name != "threshold"} == {100.0}
-
-
 @BOTH
 def test_gold_answers_score_100(tiny_folder, has_impossible):
     examples = write_questions(50, seed=1, impossible_share=0.4 * has_impossible, num_others=9)
     task = build_qa(has_impossible=has_impossible, max_length=24)
-    assert_gold_scores_100(task, examples, load_vocabulary(tiny_folder))
-
-
-@pytest.mark.parametrize("name", ["squad-1.1", "squad-2.0"])
-def test_gold_answers_of_real_squad_score_100(real_squad, published, name):
-    definition = PUBLISHED_TASKS[name]
-    examples = definition.read_split(real_squad, "dev").examples
-    assert_gold_scores_100(QuestionAnsweringTask(definition.config), examples, published)
+    windows = task.encode(examples, load_vocabulary(tiny_folder))
+    assert all(map(task.has_label, windows))
+    scores = task.score(task.aggregate(windows, answer_gold(windows)), examples)
+    assert {value for name, value in scores.items() if name != "threshold"} == {100.0}
 
 
 @BOTH
@@ -369,20 +280,6 @@ def test_no_two_windows_propose_the_same_span(tiny_folder, has_impossible):
             assert len(span.text.split()) <= 4
             seen.add((window.question.example.id, span.start, span.end))
     assert len(seen) == sum(len(output.spans) for output in outputs) > 0
-
-
-@BOTH
-def test_bf16_predictions_have_float32_scores(tiny_folder, has_impossible):
-    task = build_qa(has_impossible=has_impossible)
-    windows = task.encode(write_questions(5, seed=1), load_vocabulary(tiny_folder))
-    batch, model = task.build_batch(windows), load_for(task, tiny_folder)
-    with torch.inference_mode():
-        full = task.predict(model, batch, windows)
-        with torch.autocast("cpu", torch.bfloat16):
-            rounded = task.predict(model, batch, windows)
-    best = torch.tensor([[output.best.score for output in found] for found in (full, rounded)])
-    assert (best[0] - best[1]).abs().max() < 0.2
-    assert (best[1] != best[1].bfloat16()).any()
 
 
 def test_only_known_answers_are_labels(tiny_folder):
@@ -471,20 +368,6 @@ def test_a_batch_without_answers_has_gradients_for_all_weights(tiny_folder, has_
         assert parameter.grad.isfinite().all(), name
 
 
-def test_correct_windows_have_both_ends_right(tiny_folder):
-    """The model's own best ends as labels; then one end is moved, in one and in two windows."""
-    task = build_qa()
-    batch = task.build_batch(task.encode(write_questions(6, seed=1), load_vocabulary(tiny_folder)))
-    model, tokens = build_small(task), batch.build_tokens()
-    ends = model.head("span")(model(tokens).last_TD)
-    rows = [[part.argmax().item() for part in logits.split(tokens.lengths)] for logits in ends]
-    answers_B2 = np.array(rows).T.copy()
-    for num_wrong, (row, end) in enumerate([(0, 0), (0, 0), (4, 1)]):
-        answers_B2[row, end] += num_wrong > 0
-        moved = replace(batch, labels=replace(batch.labels, answers_B2=answers_B2))
-        assert int(task.compute_losses(model, moved)["span"][1]) == 6 - num_wrong
-
-
 LENGTHS = (30, 9, 5, 12)
 # The third window has no context; the last owns one of its two tokens.
 CONTEXTS = [(6, 29), (4, 8), (4, 4), (5, 7)]
@@ -529,11 +412,6 @@ def test_invalid_spans_of_a_beam_are_dropped():
     assert second == [(5, 5, pytest.approx(-1.5)), (5, 6, pytest.approx(-2.5))]
 
 
-def test_only_the_context_and_cls_are_allowed_as_ends():
-    for flags, (first, end) in zip(mark_allowed(TOKENS, LABELS).split(LENGTHS), CONTEXTS, strict=True):
-        assert flags.nonzero().flatten().tolist() == [0, *range(first, end)]
-
-
 def build_short_windows(tokenizer, *contexts: str) -> list[QuestionWindow]:
     examples = [SpanExample(str(index), "who ?", context) for index, context in enumerate(contexts)]
     task = build_qa(max_length=12, stride=2, max_question=3)
@@ -555,23 +433,6 @@ def test_windows_are_aggregated_by_the_best_spans_and_the_lowest_null_odds(wordp
     assert (first.best.start, first.null_odds) == (last, -1.0)
     assert (second.spans, second.null_odds, second.best) == ((), 0.5, NO_SPAN)
     assert third == answers[-1]
-
-
-def test_predicted_texts_have_no_white_space_at_their_ends(tokenizer):
-    """Some vocabularies have a token for the space before a word."""
-    context = "the ✦ ship"
-    (window,) = build_short_windows(tokenizer, context)
-    task = build_qa(max_length=12, stride=2, max_question=3)
-    config = ModelConfig(
-        vocab_size=tokenizer.vocab_size, embedding_size=8, hidden_size=16, num_hidden_layers=1,
-        num_attention_heads=2, intermediate_size=32, max_position_embeddings=40,
-    )  # fmt: skip
-    model = build_model(config, heads=task.heads, seed=0)
-    (answer,) = task.aggregate([window], task.predict(model, task.build_batch([window]), [window]))
-    assert answer.spans
-    for span in answer.spans:
-        assert span.text == span.text.strip() != ""
-        assert context[span.start : span.end] == span.text
 
 
 @st.composite
@@ -597,16 +458,7 @@ def test_an_ensemble_averages_scores_and_null_odds(answers):
             if each.spans
         ]
         assert span.score == pytest.approx(sum(scores) / len(scores))
-        assert any(
-            (span.start, span.end) == (other.start, other.end) for each in answers for other in each.spans
-        )
-    backwards = merge_answers(answers[::-1])
-    assert {span.text: span.score for span in backwards.spans} == pytest.approx(
-        {span.text: span.score for span in merged.spans}
-    )
-    one, two = merge_answers(answers[:1]), merge_answers([answers[0]] * 2)
-    assert one == two
-    assert set(one.spans) == set(answers[0].spans)
+    assert merge_answers(answers[:1]) == merge_answers([answers[0]] * 2)
 
 
 def test_the_same_text_at_two_positions_counts_as_one():

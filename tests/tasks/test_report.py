@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from albert.report.write import format_html
-from albert.tasks.metrics.squad import ANSWER_NOTHING
-from albert.tasks.report import MAX_MATRIX, NUM_OF_EACH, NUM_WORST, build_page, write_report
+from albert.tasks.report import NUM_OF_EACH, NUM_WORST, build_page, write_report
 from tests.report.reading import ReadPage
 from tests.tasks.evaluations import (
     HOSTILE,
@@ -16,7 +15,6 @@ from tests.tasks.evaluations import (
     RIGHT_TO_LEFT,
     WORDS,
     evaluate_numbers,
-    evaluate_spans,
     evaluate_texts,
     make_ensemble,
 )
@@ -70,35 +68,12 @@ def test_scores_have_their_intervals():
     )
 
 
-def test_an_ensemble_shows_its_members_and_its_selection():
-    page = read(make_ensemble(evaluate_texts(TEXTS)))
-    for words in (
-        "an ensemble of 2 models",
-        "together",
-        "runs/seed-3 (not chosen)",
-        "one half of dev (200 examples",
-        "runs/seed-1 (80.20), then runs/seed-2 (81.90)",
-        "skipped 2 lines",
-    ):
-        assert words in page.text
-    assert "together" not in read(evaluate_texts(TEXTS)).text
-
-
 def test_rows_of_the_confusion_matrix_are_shares_of_a_class():
     evaluation = evaluate_texts(TEXTS)
     rows = find_table(evaluation, "confusion")
     for label, row, counts in zip(LABELS, rows, evaluation.confusion.counts, strict=True):
         shares = [f"{count / sum(counts):.0%} ({count:,})" for count in counts]
         assert row == [label, f"{sum(counts):,}", *shares]
-
-
-def test_many_classes_are_listed_by_confused_pairs():
-    evaluation = evaluate_texts(TEXTS, labels=tuple(f"class {index}" for index in range(MAX_MATRIX + 1)))
-    rows = find_table(evaluation, "confusion")
-    assert all(len(row) == 4 and row[0] != row[1] for row in rows)
-    counts = [int(row[2]) for row in rows]
-    assert counts == sorted(counts, reverse=True)
-    assert len(find_table(evaluation, "classes")) == MAX_MATRIX + 1
 
 
 def test_errors_are_sorted_by_loss():
@@ -122,52 +97,8 @@ def test_many_errors_show_the_worst_and_some_of_each_pair():
     assert {tuple(cell.keys) for row in matrix.rows for cell in row if cell.keys} == set(pairs)
 
 
-def test_errors_are_filtered_by_label():
-    page = read(evaluate_texts(TEXTS))
-    values = [each["value"] for each in page.find("option")]
-    assert sorted(values) == sorted(["", *LABELS] * 2)
-    assert {"href": "#cards", "data-keys": '["entailment", "neutral"]'} in page.find("a")
-
-
-def test_long_texts_are_folded_and_truncated():
-    page = read(evaluate_texts(["ab " * 40_000] * 40))
-    cards = page.find("article")
-    assert len(page.find("details")) == len(cards)
-    assert "120,000 characters" in page.text
-    assert "… and 100,000 more characters" in page.text
-    assert len(page.text) < len(cards) * 21_000 + 10_000
-
-
-def test_calibration_is_plotted_and_described():
-    page = read(evaluate_texts(TEXTS, scale=5.0))
-    assert "overconfident" in page.text
-    assert "Accuracy by confidence" in page.text
-    evaluation = evaluate_texts(TEXTS)
-    well = replace(evaluation, calibration=replace(evaluation.calibration, best_temperature=1.02))
-    assert "well calibrated" in read(well).text
-    tuned = replace(evaluation, calibration=replace(evaluation.calibration, is_tuned_here=True))
-    assert "well calibrated" not in read(tuned).text
-    assert "chosen on these examples" in read(tuned).text
-
-
 def test_regression_is_a_scatter_plot_without_label_filters():
     page = build_page(evaluate_numbers())
     (chart,) = page.charts
     assert (chart.kind, len(chart.series[0].xs), chart.has_diagonal) == ("points", 60, True)
     assert page.sections[-1].filters == ()
-
-
-def test_question_answering_shows_the_threshold():
-    evaluation = evaluate_spans()
-    page = read(evaluation)
-    assert "above 0.000 (threshold: the model's own)" in page.text
-    assert not page.find("select")
-    page = read(replace(evaluation, threshold=replace(evaluation.threshold, threshold=ANSWER_NOTHING)))
-    assert "Every question is left unanswered (threshold: the model's own)" in page.text
-
-
-def test_a_perfect_evaluation_has_no_errors():
-    evaluation = evaluate_texts(TEXTS)
-    right = tuple(replace(each, is_correct=True) for each in evaluation.results)
-    page = build_page(replace(evaluation, results=right))
-    assert page.sections[-1].paragraphs == ["None of 300 predictions is wrong."]

@@ -1,11 +1,9 @@
 """Sequences of a task: truncation of pairs, windows over long texts, flat batches."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.tasks.question_answering import QuestionAnsweringConfig
 from albert.tasks.sequences import TaskSequence, build_windows, truncate_pair
 from albert.tasks.task import build_task_batch
 
@@ -70,26 +68,9 @@ def test_windows_and_their_owners_are_the_published_ones(num_tokens, size, strid
     assert_published(num_tokens, size, stride)
 
 
-@pytest.mark.parametrize("num_tokens", [961, 1000, 1087, 1088, 1089])
-def test_windows_of_the_published_size(num_tokens):
-    assert_published(num_tokens, 320, 128)
-
-
 def test_an_empty_text_has_one_window():
     (window,) = build_windows(0, size=320, stride=128)
     assert (window.first, window.end, window.own_first, window.own_end) == (0, 0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("num_tokens", "length", "work"),
-    [(480, 384, (2, 759)), (480, 512, (1, 503)), (10_000, 384, (77, 29_479)), (10_000, 512, (76, 38_823))],
-)
-def test_longer_windows_save_work_only_if_one_is_enough(num_tokens, length, work):
-    """The numbers of windows and tokens in docs/guides/question-answering.md, for a question of 20 tokens."""
-    config = QuestionAnsweringConfig(task="questions")
-    stride = config.fit_length(length)["stride"]
-    windows = build_windows(num_tokens, size=length - 23, stride=stride)
-    assert (len(windows), sum(window.num_tokens + 23 for window in windows)) == work
 
 
 def test_a_batch_has_no_padding():

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +20,6 @@ from albert.tasks.token_classification import (
     WordWindow,
     iter_encoded_words,
 )
-from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from tests.conftest import WORDS
 
 from .learning import finetune, load_for
@@ -34,7 +32,9 @@ LETTERS = ("a", "b", "c", "d", "e")
 
 
 def build_task(labels: tuple[str, ...] = TAGS, **values: Any) -> TokenClassificationTask:
-    return TokenClassificationTask(TokenClassificationConfig(task="words", labels=labels, **values))
+    return TokenClassificationTask(
+        TokenClassificationConfig(task="token-classification", labels=labels, **values)
+    )
 
 
 def encode(tokenizer, words, *, labels=None, max_length: int = 512, stride: int | None = None):
@@ -106,20 +106,6 @@ def test_windows_overlap_by_half_and_own_the_words_with_most_context(tokenizer):
     assert sum(len(window.words) for window in windows) == 1000
 
 
-@pytest.mark.parametrize("word", ["x" * 100_000, "theship" * 15_000])
-def test_a_word_of_100_000_characters_has_one_label(tokenizer, word):
-    _, windows = encode(tokenizer, ["the", word, "ship"], labels=(1, 2, 3))
-    assert join(window.labels for window in windows) == [1, 2, 3]
-    if "theship" in word and isinstance(tokenizer, SentencePieceTokenizer):  # one unknown token of WordPiece
-        assert len(windows) > 10
-
-
-def test_a_text_without_words_has_one_empty_window(tokenizer):
-    _, (window,) = encode(tokenizer, [], labels=())
-    assert window.sequence.ids == (tokenizer.cls_id, tokenizer.sep_id)
-    assert window.labels == ()
-
-
 def write_texts(number: int, *, seed: int) -> list[TokenExample]:
     """A noun is an entity, with the size before it if there is one."""
     draw = random.Random(seed)
@@ -180,17 +166,6 @@ def test_words_of_a_long_text_are_predicted_as_if_their_window_were_the_text(tin
         assert np.allclose(answer[own.start : own.stop], rows[inside], atol=1e-5)
 
 
-def test_windows_inside_a_long_word_have_no_labels(tiny_folder):
-    task = build_task(max_length=16)
-    text = TokenExample("x", ("the", "?" * 100, "dog"), (0, 1, 0))
-    items = task.encode([text], load_vocabulary(tiny_folder))
-    assert [task.has_label(item) for item in items] == [len(item.words) > 0 for item in items]
-    assert sum(map(task.has_label, items)) < len(items)
-    assert task.count_labels(task.build_batch(items)) == {"task": 3}
-    (answer,) = predict_items(load_for(task, tiny_folder), task, items, max_tokens=100)
-    assert answer.shape == (3, len(TAGS))
-
-
 def test_a_batch_without_words_has_gradients_of_0_for_all_weights(tiny_folder):
     """Another process may have words, and waits for the gradient of each weight."""
     task = build_task()
@@ -236,15 +211,6 @@ def test_scores_of_a_known_prediction():
     assert by_words.score([predicted], [text])["score"] == pytest.approx(500 / 6)
     plain = build_task(LETTERS).score([predicted], [text])
     assert plain["score"] == pytest.approx((plain["word_accuracy"] + plain["macro_f1"]) / 2)
-
-
-def test_an_ensemble_averages_the_probabilities_of_each_word():
-    generator = torch.Generator().manual_seed(1)
-    members = [[torch.randn(number, 5, generator=generator).double() for number in (7, 2)] for _ in range(3)]
-    merged = build_task().ensemble([[each.numpy() for each in member] for member in members])
-    for index, answer in enumerate(merged):
-        mean = torch.stack([member[index].softmax(-1) for member in members]).mean(0)
-        assert torch.allclose(torch.from_numpy(answer).softmax(-1), mean, atol=1e-12)
 
 
 def test_entities_are_described_by_their_words():

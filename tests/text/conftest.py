@@ -1,4 +1,4 @@
-"""A tiny vocabulary of each kind, trained from the lines below, and the published one where it is at hand."""
+"""A small vocabulary of each type, trained from the lines below, and the published one if it is available."""
 
 import io
 import tarfile
@@ -28,12 +28,12 @@ LINES = [
 # A hundred different lines: training a vocabulary removes copies.
 TEXT = [f"Number {i}: {line}" for i in range(10) for line in LINES]
 
-_PIECES = """
+_TOKENS = """
 [PAD] [UNK] [CLS] [SEP] [MASK] the ship left harbour in 1990 , . " ' ( ) - and nobody on ##s ##ed ##ing wave
 walk a e i o u t s n r ##a ##e ##i ##o ##u ##t ##n ##r ##y cafe café Cafe 中 国 文 ##国 Nobody unwant ##able
 un ##want ##ß ﬁ fi i̇ σ ς ##σ 1 ##9 ##0
 """
-VOCAB = _PIECES.split()
+VOCAB = _TOKENS.split()
 
 
 def published_normalization(text: str) -> str:
@@ -46,7 +46,7 @@ def published_normalization(text: str) -> str:
 
 
 def published_ids(processor: SentencePieceProcessor, text: str) -> list[int]:
-    """The published encoding on the SentencePiece library itself, its rule for digit and comma included."""
+    """The published encoding with the SentencePiece library, including its rule for digits and commas."""
     ids: list[int] = []
     for piece in processor.encode(published_normalization(text), out_type=str):
         if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():

@@ -1,4 +1,4 @@
-"""On every line of the novels and of GLUE, ids are those that the published models were trained with."""
+"""On every line of the novels and of GLUE, ids are those of the published models."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def read_lines(tmp_path: Path, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["novels", "glue"])
-def test_ids_are_sentencetokens_own_and_spans_say_where_they_stand(name, tmp_path, published_path):
+def test_ids_are_those_of_sentencepiece_and_spans_are_inside_the_line(name, tmp_path, published_path):
     tokenizer = load_tokenizer(published_path)
     processor = SentencePieceProcessor(model_file=str(published_path))
     lines = read_lines(tmp_path, name)
@@ -39,7 +39,7 @@ def test_ids_are_sentencetokens_own_and_spans_say_where_they_stand(name, tmp_pat
 
 @pytest.mark.parametrize("name", ["novels", "glue"])
 def test_transformers_gives_the_same_ids_from_our_folder_but_for_ties(name, tmp_path, published_path):
-    """Which of two cuts that score alike is taken (333 33, or 33 333), a tokenizer.json cannot say."""
+    """A tokenizer.json does not say which of two splits with equal scores is chosen (333 33, or 33 333)."""
     processor = SentencePieceProcessor(model_file=str(published_path))
     tokenizer = load_tokenizer(published_path)
     save_tokenizer(tokenizer, tmp_path / "folder")

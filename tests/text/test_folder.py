@@ -1,3 +1,5 @@
+"""Tokenizer folders are read and written as transformers does, and give its ids."""
+
 import json
 import re
 from pathlib import Path
@@ -13,10 +15,11 @@ from albert.text.normalize import Normalization
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from albert.text.train_vocabulary import VocabularySettings, train_sentencepiece
 from albert.text.wordpiece_tokenizer import WordPieceOptions, WordPieceTokenizer
+from tests.conftest import rejects
 from tests.text.conftest import LINES, VOCAB
 
-# transformers cannot cut a piece again after the search. In its file the pieces that end in a digit and a
-# comma are out of use, which comes to the same unless such a piece is not the start of a word.
+# transformers cannot split a piece again after the search. In its file the pieces that end in a digit and a
+# comma are disabled, which gives the same ids unless such a piece does not start a word.
 COMMON = [line for line in LINES if not re.search(r"\b\d\d?,", line)]
 
 
@@ -25,42 +28,47 @@ def open_with_transformers(folder: Path, *, model_type: str):
     return AutoTokenizer.from_pretrained(folder)
 
 
-def test_what_is_saved_loads_equal(tmp_path, model_bytes, vocab_bytes):
+def test_a_saved_tokenizer_is_loaded_unchanged(tmp_path, model_bytes, vocab_bytes):
+    cased = Normalization(do_lower_case=False, keep_accents=True)
     tokenizers = [
         SentencePieceTokenizer(model_bytes),
-        SentencePieceTokenizer(model_bytes, options=Normalization(do_lower_case=False, keep_accents=True)),
+        SentencePieceTokenizer(model_bytes, options=cased),
         WordPieceTokenizer(vocab_bytes),
         WordPieceTokenizer(vocab_bytes, options=WordPieceOptions(do_lower_case=False, strip_accents=True)),
     ]
-    for tokenizer in tokenizers:  # into one folder: what another kind left there is gone
+    for tokenizer in tokenizers:  # into one folder: files of another tokenizer are removed
         save_tokenizer(tokenizer, tmp_path, model_max_length=128)
-        loaded = load_tokenizer(tmp_path)
-        assert type(loaded) is type(tokenizer)
-        assert loaded.fingerprint == tokenizer.fingerprint
-        assert loaded.vocab_bytes == tokenizer.vocab_bytes
-        assert loaded.encode("The Café, 1990") == tokenizer.encode("The Café, 1990")
+        for path in (tmp_path, tmp_path / tokenizer.vocab_name):  # the options are in another file
+            loaded = load_tokenizer(path)
+            assert type(loaded) is type(tokenizer)
+            assert loaded.fingerprint == tokenizer.fingerprint
+            assert loaded.vocab_bytes == tokenizer.vocab_bytes
+            assert loaded.encode("The Café, 1990") == tokenizer.encode("The Café, 1990")
         assert json.loads((tmp_path / "tokenizer_config.json").read_text())["model_max_length"] == 128
     assert len({each.fingerprint for each in tokenizers}) == len(tokenizers)
 
 
+def check_ids(theirs, tokenizer, texts):
+    for text in texts:
+        ids = list(tokenizer.encode(text, masks=True).ids)
+        assert theirs(text, add_special_tokens=False)["input_ids"] == ids
+
+
 @pytest.mark.parametrize("rules", [Normalization(), Normalization(do_lower_case=False, keep_accents=True)])
-def test_transformers_gives_our_ids_from_a_sentencetoken_folder(tmp_path, model_bytes, rules):
+def test_transformers_gives_our_ids_from_a_sentencepiece_folder(tmp_path, model_bytes, rules):
     tokenizer = SentencePieceTokenizer(model_bytes, options=rules)
     save_tokenizer(tokenizer, tmp_path)
     theirs = open_with_transformers(tmp_path, model_type="albert")
     assert theirs.model_max_length == 512
     assert theirs.vocab_size == tokenizer.vocab_size
     odd = [' "well', "in 1990,1985, (1990,)", "\ufeff\tthe  ship ", "a\x1cship", "1\ufe0f\u20e3 ❤\ufe0f ship"]
-    for text in [*COMMON, "the [MASK] ship", *odd]:
-        assert theirs(text, add_special_tokens=False)["input_ids"] == list(
-            tokenizer.encode(text, masks=True).ids
-        )
-    _check_frames(theirs, tokenizer)
+    check_ids(theirs, tokenizer, [*COMMON, "the [MASK] ship", *odd])
+    check_sequences(theirs, tokenizer)
 
 
 @pytest.mark.parametrize("keep_accents", [False, True])
 def test_transformers_gives_our_ids_in_other_scripts(tmp_path, keep_accents):
-    """Their own steps drop vowel signs, and join no syllables: ours have to stand in tokenizer.json."""
+    """The default steps of transformers drop vowel signs and join no syllables: tokenizer.json has ours."""
     lines = ["안녕하세요 세계", "हिन्दी पढ़ना", "ทุกวัน ไม่", "がぎぐ パン 10～20", "мой ёж", "ΟΔΟΣ ΣΟΦΙΑΣ σοφίας"]
     lines.append("❤\ufe0f ship")
     rules = {"keep_accents": keep_accents}
@@ -68,24 +76,20 @@ def test_transformers_gives_our_ids_in_other_scripts(tmp_path, keep_accents):
     tokenizer = train_sentencepiece(iter(lines * 50), settings=settings)
     save_tokenizer(tokenizer, tmp_path)
     theirs = open_with_transformers(tmp_path, model_type="albert")
-    for text in lines:
-        ids = list(tokenizer.encode(text).ids)
-        assert theirs(text, add_special_tokens=False)["input_ids"] == ids
-        assert tokenizer.unk_id not in ids
+    check_ids(theirs, tokenizer, lines)
+    assert not [line for line in lines if tokenizer.unk_id in tokenizer.encode(line).ids]
 
 
-def test_transformers_gives_our_ids_from_a_wordtoken_folder(tmp_path, vocab_bytes):
+def test_transformers_gives_our_ids_from_a_wordpiece_folder(tmp_path, vocab_bytes):
     tokenizer = WordPieceTokenizer(vocab_bytes, options=WordPieceOptions(do_lower_case=False))
     save_tokenizer(tokenizer, tmp_path)
     for model_type in ("albert", "bert"):
         theirs = open_with_transformers(tmp_path, model_type=model_type)
-        for text in [*LINES, "the [MASK] ship", "Nobody nobody 中国"]:
-            ids = list(tokenizer.encode(text, masks=True).ids)
-            assert theirs(text, add_special_tokens=False)["input_ids"] == ids
-        _check_frames(theirs, tokenizer)
+        check_ids(theirs, tokenizer, [*LINES, "the [MASK] ship", "Nobody nobody 中国"])
+        check_sequences(theirs, tokenizer)
 
 
-def _check_frames(theirs, tokenizer):
+def check_sequences(theirs, tokenizer):
     first, second = "the ship left", "nobody waved"
     one = tokenizer.build_sequence(tokenizer.encode(first))
     two = tokenizer.build_sequence(tokenizer.encode(first), tokenizer.encode(second))
@@ -97,52 +101,36 @@ def _check_frames(theirs, tokenizer):
     assert theirs.mask_token_id == tokenizer.mask_id
 
 
-def test_what_transformers_saves_without_a_vocabulary_file_opens_equal(tmp_path, tokenizer, wordpiece):
-    for kind, ours in (("albert", tokenizer), ("bert", wordpiece)):
-        save_tokenizer(ours, tmp_path / kind)
-        # From the vocabulary file alone, transformers makes a tokenizer.json of its own, by its class.
-        (tmp_path / kind / "tokenizer.json").unlink()
-        config = json.loads((tmp_path / kind / "tokenizer_config.json").read_text())
-        config["tokenizer_class"] = {"albert": "AlbertTokenizer", "bert": "BertTokenizer"}[kind]
-        (tmp_path / kind / "tokenizer_config.json").write_text(json.dumps(config))
-        open_with_transformers(tmp_path / kind, model_type=kind).save_pretrained(tmp_path / "saved" / kind)
-        assert not (tmp_path / "saved" / kind / ours.vocab_name).exists()
-        opened = load_tokenizer(tmp_path / "saved" / kind)
-        assert opened.encode_batch(LINES) == ours.encode_batch(LINES)
+def test_folders_of_transformers_without_a_vocabulary_file_are_read(tmp_path, tokenizer, wordpiece):
+    for model_type, ours in (("albert", tokenizer), ("bert", wordpiece)):
+        folder, saved = tmp_path / model_type, tmp_path / "saved" / model_type
+        save_tokenizer(ours, folder)
+        # From the vocabulary file alone, transformers makes its own tokenizer.json, by its class.
+        (folder / "tokenizer.json").unlink()
+        change_config(folder, tokenizer_class=f"{model_type.capitalize()}Tokenizer")
+        open_with_transformers(folder, model_type=model_type).save_pretrained(saved)
+        assert not (saved / ours.vocab_name).exists()
+        assert load_tokenizer(saved).encode_batch(LINES) == ours.encode_batch(LINES)
 
 
 @pytest.mark.parametrize("has_vocabulary", [True, False])
-def test_tokens_that_were_added_behind_the_vocabulary_are_rejected(tmp_path, tokenizer, has_vocabulary):
-    """Cut into pieces they would be other ids than `transformers` gives them."""
+def test_tokens_added_after_the_vocabulary_are_rejected(tmp_path, tokenizer, has_vocabulary):
+    """transformers gives them ids of their own."""
     save_tokenizer(tokenizer, tmp_path)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     theirs.add_tokens(["<e1>"])
     theirs.save_pretrained(tmp_path / "added")
     if has_vocabulary:
         (tmp_path / "added" / tokenizer.vocab_name).write_bytes(tokenizer.vocab_bytes)
-    with pytest.raises(FileFormatError, match=rf"adds the token '<e1>' \(id {tokenizer.vocab_size}\)"):
+    with rejects(FileFormatError, "'<e1>'", tokenizer.vocab_size):
         load_tokenizer(tmp_path / "added")
 
 
-def save_marked(wordpiece: WordPieceTokenizer, folder: Path, **config: object) -> None:
-    """A folder whose vocabulary has the piece [E1] and whose config is changed."""
-    vocab_bytes = wordpiece.vocab_bytes + b"[E1]\n[\n]\nE\n##1\n"
-    save_tokenizer(WordPieceTokenizer(vocab_bytes, options=WordPieceOptions(do_lower_case=False)), folder)
-    change_config(folder, **config)
-
-
 def change_config(folder: Path, **changes: object) -> None:
-    """Set options of `tokenizer_config.json`; those of None are taken out."""
+    """Set options of `tokenizer_config.json`; None removes one."""
     path = folder / "tokenizer_config.json"
     config = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
-
-
-def change_json(folder: Path, key: str, **changes: object) -> None:
-    """Set values in one part of `tokenizer.json`."""
-    path = folder / "tokenizer.json"
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, key: {**content[key], **changes}}))
 
 
 @pytest.mark.parametrize("has_vocabulary", [True, False])
@@ -156,27 +144,28 @@ def change_json(folder: Path, key: str, **changes: object) -> None:
         {"added_tokens_decoder": {str(len(VOCAB)): {"content": "[E1]", "special": True}}},
     ],
 )
-def test_a_marker_that_we_would_cut_is_rejected(tmp_path, wordpiece, has_vocabulary, config):
-    """`transformers` gives it the one id that it has in the vocabulary; we would give its letters."""
-    save_marked(wordpiece, tmp_path, **config)
+def test_a_special_token_that_would_be_split_is_rejected(tmp_path, wordpiece, has_vocabulary, config):
+    """transformers gives it the one id that it has in the vocabulary."""
+    vocab_bytes = wordpiece.vocab_bytes + b"[E1]\n[\n]\nE\n##1\n"
+    save_tokenizer(WordPieceTokenizer(vocab_bytes, options=WordPieceOptions(do_lower_case=False)), tmp_path)
+    change_config(tmp_path, **config)
     if not has_vocabulary:
         (tmp_path / "vocab.txt").unlink()
-    with pytest.raises(FileFormatError, match=r"adds the token '\[E[12]\]'"):
+    with rejects(FileFormatError, "'[E"):
         load_tokenizer(tmp_path)
 
 
-def test_added_tokens_that_are_cut_whole_or_are_no_text_are_welcome(tmp_path, tokenizer, wordpiece):
-    """As in published folders: the special ones in any of their spellings, and ALBERT's own signs."""
+def test_known_special_tokens_may_be_declared_again(tmp_path, tokenizer, wordpiece):
+    """As in published folders: the special ones in any form, and ALBERT's own signs."""
     for ours in (tokenizer, wordpiece):
         save_tokenizer(ours, tmp_path)
-        special = [ours.token(number) for number in sorted(ours.special_ids)]
         flags = {"lstrip": True, "normalized": True, "__type": "AddedToken"}
-        signs = ["(", "-", '"']
+        special = {number: ours.token(number) for number in sorted(ours.special_ids)}
         change_config(
             tmp_path,
-            additional_special_tokens=[*special, *signs],
+            additional_special_tokens=[*special.values(), "(", "-", '"'],
             added_tokens_decoder={
-                str(number): {"content": ours.token(number), **flags} for number in ours.special_ids
+                str(number): {"content": text, **flags} for number, text in special.items()
             },
             mask_token={"content": "[MASK]", **flags},
             bos_token="<s>",
@@ -196,10 +185,12 @@ def test_added_tokens_that_are_cut_whole_or_are_no_text_are_welcome(tmp_path, to
     ],
 )
 @pytest.mark.parametrize("has_vocabulary", [True, False])
-def test_case_and_accents_are_those_of_the_steps(tmp_path, tokenizer, steps, rules, has_vocabulary):
+def test_case_and_accents_follow_the_normalizer(tmp_path, tokenizer, steps, rules, has_vocabulary):
     save_tokenizer(tokenizer, tmp_path)
     change_config(tmp_path, do_lower_case=None, keep_accents=None)
-    change_json(tmp_path, "normalizer", normalizers=[{"type": step} for step in steps])
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    content["normalizer"]["normalizers"] = [{"type": step} for step in steps]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     if not has_vocabulary:
         (tmp_path / tokenizer.vocab_name).unlink()
     assert load_tokenizer(tmp_path).options == Normalization(**rules)
@@ -218,17 +209,16 @@ def test_a_cased_unigram_of_tokenizers_keeps_its_case(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "TokenizersBackend"])
-def test_beside_a_silent_config_of_no_class_tokenizer_json_has_the_word(tmp_path, vocab_bytes, name):
+def test_without_options_in_the_config_those_of_tokenizer_json_are_used(tmp_path, vocab_bytes, name):
     options = WordPieceOptions(do_lower_case=False, tokenize_chinese_chars=False)
     save_tokenizer(WordPieceTokenizer(vocab_bytes, options=options), tmp_path)
-    silent = {"do_lower_case": None, "strip_accents": None, "tokenize_chinese_chars": None}
-    change_config(tmp_path, tokenizer_class=name, **silent)
+    removed = {"do_lower_case": None, "strip_accents": None, "tokenize_chinese_chars": None}
+    change_config(tmp_path, tokenizer_class=name, **removed)
     ours = load_tokenizer(tmp_path)
     assert ours.options == options
     theirs = open_with_transformers(tmp_path, model_type="bert")
-    for text in ("Nobody Cafe café", "Nobody 中国"):
-        assert theirs(text, add_special_tokens=False)["input_ids"] == list(ours.encode(text).ids)
-    # A class of BERT's has its own word, whatever the file says.
+    check_ids(theirs, ours, ("Nobody Cafe café", "Nobody 中国"))
+    # BERT's own class has its defaults, whatever the file says.
     change_config(tmp_path, tokenizer_class="BertTokenizer")
     assert load_tokenizer(tmp_path).options == WordPieceOptions()
 
@@ -237,17 +227,19 @@ def test_beside_a_silent_config_of_no_class_tokenizer_json_has_the_word(tmp_path
 @pytest.mark.parametrize(
     ("key", "changes", "value"),
     [
-        ("pre_tokenizer", {"type": "WhitespaceSplit"}, "WhitespaceSplit"),
-        ("model", {"continuing_subword_prefix": "@@"}, "@@"),
+        ("pre_tokenizer", {"type": "WhitespaceSplit"}, "'WhitespaceSplit'"),
+        ("model", {"continuing_subword_prefix": "@@"}, "'@@'"),
     ],
 )
-def test_a_wordtoken_cut_otherwise_is_rejected(tmp_path, wordpiece, has_vocabulary, key, changes, value):
+def test_other_wordpiece_rules_are_rejected(tmp_path, wordpiece, has_vocabulary, key, changes, value):
     save_tokenizer(wordpiece, tmp_path)
     change_config(tmp_path, tokenizer_class="PreTrainedTokenizerFast", do_lower_case=None)
-    change_json(tmp_path, key, **changes)
+    path = tmp_path / "tokenizer.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, key: {**content[key], **changes}}))
     if not has_vocabulary:
         (tmp_path / "vocab.txt").unlink()
-    with pytest.raises(FileFormatError, match=f"with '{value}' is not supported"):
+    with rejects(FileFormatError, value):
         load_tokenizer(tmp_path)
 
 
@@ -259,63 +251,38 @@ def test_a_wordtoken_cut_otherwise_is_rejected(tmp_path, wordpiece, has_vocabula
         ("tokenizer_class", "BertJapaneseTokenizer"),
     ],
 )
-def test_a_japanese_tokenizer_is_not_taken_for_berts(tmp_path, wordpiece, key, value):
+def test_japanese_tokenizers_are_rejected(tmp_path, wordpiece, key, value):
     save_tokenizer(wordpiece, tmp_path)
     change_config(tmp_path, word_tokenizer_type="basic", subword_tokenizer_type="wordpiece")
     assert load_tokenizer(tmp_path).fingerprint == wordpiece.fingerprint
     change_config(tmp_path, **{key: value})
     for path in (tmp_path, tmp_path / "vocab.txt"):
-        with pytest.raises(FileFormatError, match=f"tokenizer_config.json: {key} is '{value}'"):
+        with rejects(FileFormatError, "tokenizer_config.json", key, value):
             load_tokenizer(path)
-
-
-def test_transformers_on_real_lines(tmp_path, published_path, real_lines):
-    tokenizer = load_tokenizer(published_path)
-    save_tokenizer(tokenizer, tmp_path)
-    theirs = open_with_transformers(tmp_path, model_type="albert")
-    assert theirs(real_lines, add_special_tokens=False)["input_ids"] == tokenizer.encode_ids(real_lines)
 
 
 def test_a_folder_without_options_has_the_published_ones(tmp_path, model_bytes, tokenizer):
     (tmp_path / "spiece.model").write_bytes(model_bytes)
     assert load_tokenizer(tmp_path).fingerprint == tokenizer.fingerprint
-    (tmp_path / "tokenizer_config.json").write_text(
-        '{"do_lower_case": null, "keep_accents": false, "other": 1}'
-    )
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text('{"do_lower_case": null, "keep_accents": false, "other": 1}')
     assert load_tokenizer(tmp_path).fingerprint == tokenizer.fingerprint
+    path.write_text('{"do_lower_case": "yes"}')
+    with rejects(SettingsError, path, "do_lower_case is 'yes'"):
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("files", "message"),
+    ("files", "value"),
     [
-        ({}, "has no spiece.model, vocab.txt, symbols.txt or tokenizer.json"),
-        ({"spiece.model": ""}, "spiece.model: "),
-        ({"tokenizer.json": "{"}, "line 1 is not valid JSON"),
-        ({"tokenizer.json": '{"model": {"type": "BPE"}}'}, "BPE models are not supported"),
-        ({"weights.bin": ""}, "has no spiece.model"),
+        ({}, "spiece.model, vocab.txt, symbols.txt or tokenizer.json"),
+        ({"spiece.model": ""}, "spiece.model"),
+        ({"tokenizer.json": "{"}, "line 1"),
+        ({"tokenizer.json": '{"model": {"type": "BPE"}}'}, "BPE"),
     ],
 )
-def test_a_folder_without_a_tokenizer_is_rejected_in_one_line(tmp_path, files, message):
+def test_a_folder_without_a_tokenizer_is_rejected(tmp_path, files, value):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
-    with pytest.raises(FileFormatError, match=message) as caught:
+    with rejects(FileFormatError, tmp_path, value):
         load_tokenizer(tmp_path)
-    assert str(tmp_path) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_an_option_of_the_wrong_type_is_rejected_by_name(tmp_path, model_bytes):
-    (tmp_path / "spiece.model").write_bytes(model_bytes)
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": "yes"}')
-    with pytest.raises(SettingsError, match=r"tokenizer_config.json: do_lower_case is 'yes'"):
-        load_tokenizer(tmp_path)
-
-
-def test_a_vocabulary_named_by_its_file_has_the_options_beside_it(tmp_path, model_bytes):
-    cased = SentencePieceTokenizer(model_bytes, options=Normalization(do_lower_case=False, keep_accents=True))
-    save_tokenizer(cased, tmp_path)
-    assert load_tokenizer(tmp_path / "spiece.model").fingerprint == cased.fingerprint
-    (tmp_path / "spiece.model").unlink()
-    (tmp_path / "tokenizer_config.json").unlink()
-    # Alone, a tokenizer.json tells by its steps what is done to case and accents.
-    assert load_tokenizer(tmp_path).options == cased.options

@@ -1,14 +1,16 @@
+"""SentencePiece tokenization gives the ids of the library and of the published code, with offsets."""
+
 import string
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
-from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from albert.errors import FileFormatError
 from albert.text.normalize import normalize_text
 from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from tests.conftest import rejects
 from tests.text.conftest import LINES, published_ids, train_model
 from tests.text.test_normalize import UNICODE
 
@@ -30,33 +32,17 @@ def test_many_texts_are_encoded_as_one_by_one(tokenizer):
     assert tokenizer.encode_ids(LINES) == [list(tokenizer.encode(line).ids) for line in LINES]
 
 
-def test_a_comma_after_a_digit_is_its_own_piece(tokenizer, processor):
+def test_a_comma_after_a_digit_is_its_own_token(tokenizer, processor):
     assert "▁1990," in processor.encode("in 1990, x", out_type=str)
     encoding = tokenizer.encode("in 1990, x")
-    pieces = [tokenizer.token(i) for i in encoding.ids]
-    assert pieces[pieces.index(",") - 1][-1] == "0"
-    assert not any(piece[-2:-1].isdigit() for piece in pieces if piece[-1] == ",")
-    assert encoding.spans[pieces.index(",")] == (7, 8)
-
-
-def test_without_a_comma_in_the_vocabulary_unknown_characters_follow_the_same_rule(model_bytes):
-    proto = ModelProto()
-    proto.ParseFromString(model_bytes)
-    kept = [piece for piece in proto.pieces if piece.type != 1 or not set(piece.piece) & set(",0123456789")]
-    del proto.pieces[:]
-    proto.pieces.extend(kept)
-    processor = SentencePieceProcessor(model_proto=proto.SerializeToString())
-    tokenizer = SentencePieceTokenizer(proto.SerializeToString())
-    for text in ("9,", "the 19, 9,9, ship,"):
-        expected = published_ids(processor, text)
-        assert list(tokenizer.encode(text).ids) == tokenizer.encode_ids([text])[0] == expected
-        assert "".join(text[start:end] for start, end in tokenizer.encode(text).spans) == text.replace(
-            " ", ""
-        )
+    tokens = [tokenizer.token(i) for i in encoding.ids]
+    assert tokens[tokens.index(",") - 1][-1] == "0"
+    assert not any(token[-2:-1].isdigit() for token in tokens if token[-1] == ",")
+    assert encoding.spans[tokens.index(",")] == (7, 8)
 
 
 @given(UNICODE)
-def test_spans_go_forward_inside_the_text(tokenizer, text):
+def test_spans_are_monotone_and_inside_the_text(tokenizer, text):
     spans = tokenizer.encode(text).spans
     assert all(0 <= start <= end <= len(text) for start, end in spans)
     assert [start for start, _ in spans] == sorted(start for start, _ in spans)
@@ -68,23 +54,22 @@ def test_spans_recover_the_raw_text(tokenizer, processor, text):
     encoding = tokenizer.encode(text)
     covered = {i for start, end in encoding.spans for i in range(start, end)}
     assert all(char.isspace() == (i not in covered) for i, char in enumerate(text))
-    for piece_id, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
-        letters = tokenizer.token(piece_id).removeprefix("▁")
+    for token_id, (start, end) in zip(encoding.ids, encoding.spans, strict=True):
+        letters = tokenizer.token(token_id).removeprefix("▁")
         source = processor.normalize(normalize_text(text[start:end])).removeprefix("▁")
-        if piece_id == tokenizer.unk_id:
+        if token_id == tokenizer.unk_id:
             assert source
         elif text[start:end].isascii():
             assert source == letters
-        else:  # a ligature may be cut between two pieces: each has the whole of it as its span
+        else:  # a ligature may be split between two tokens: both have it as their span
             assert letters in source
 
 
-def test_a_word_border_alone_has_an_empty_span(tokenizer):
-    text = ' the  "ship'
-    encoding = tokenizer.encode(text)
-    pieces = [tokenizer.token(i) for i in encoding.ids]
-    assert encoding.spans[pieces.index("▁")] == (6, 6)
-    assert encoding.spans[pieces.index('"')] == (6, 7)
+def test_a_lone_word_start_has_an_empty_span(tokenizer):
+    encoding = tokenizer.encode(' the  "ship')
+    tokens = [tokenizer.token(i) for i in encoding.ids]
+    assert encoding.spans[tokens.index("▁")] == (6, 6)
+    assert encoding.spans[tokens.index('"')] == (6, 7)
 
 
 def test_decoding_gives_the_normalized_text(tokenizer):
@@ -108,20 +93,17 @@ def test_published_vocabulary_on_real_lines(published_path, real_lines):
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("damage", "value"),
     [
-        (lambda model: b"", "not a SentencePiece model"),
-        (lambda model: b"not a model", "not a SentencePiece model"),
-        (lambda model: train_model(LINES, control_symbols=["[CLS]", "[SEP]"]), r"has no \[MASK\]"),
-        (lambda model: train_model(LINES, pad_id=-1), "has no <pad>"),
+        (lambda model: b"not a model", "SentencePiece"),
+        (lambda model: train_model(LINES, control_symbols=["[CLS]", "[SEP]"]), "[MASK]"),
+        (lambda model: train_model(LINES, pad_id=-1), "<pad>"),
         (lambda model: train_model(LINES, model_type="bpe", vocab_size=100), "unigram"),
     ],
 )
-def test_what_is_no_vocabulary_is_rejected_in_one_line(model_bytes, damage, message):
-    with pytest.raises(FileFormatError, match=message) as caught:
+def test_other_files_are_rejected(model_bytes, damage, value):
+    with rejects(FileFormatError, "my/spiece.model: ", value):
         SentencePieceTokenizer(damage(model_bytes), source="my/spiece.model")
-    assert str(caught.value).startswith("my/spiece.model: ")
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -129,13 +111,13 @@ def test_what_is_no_vocabulary_is_rejected_in_one_line(model_bytes, damage, mess
     [(["▁ship", ".", "7", "中", "の", "ไ", "ា", "က"], True), (["ship", "é", "ि", "क", "한"], False)],
 )
 def test_where_words_begin(tokenizer, monkeypatch, tokens, begins):
-    """Scripts without spaces: everywhere. A vowel sign is part of its word, and Korean has spaces."""
+    """In scripts without spaces: everywhere. A vowel sign is part of its word, and Korean has spaces."""
     monkeypatch.setattr(tokenizer, "_tokens", tokens)
     assert [tokenizer.begins_word(number) for number in range(len(tokens))] == [begins] * len(tokens)
 
 
-def test_behind_a_mask_a_full_stop_is_cut_as_behind_a_word(tokenizer):
-    """Pretraining never shows a lone border of a word between the two."""
+def test_a_full_stop_after_a_mask_is_tokenized_as_after_a_word(tokenizer):
+    """In pretraining there is no lone word start between the two."""
     word = tokenizer.encode("the ship.")
     masked = tokenizer.encode("the [MASK].", masks=True)
     assert tokenizer.token(word.ids[-1]) == tokenizer.token(masked.ids[-1]) == "."
@@ -146,17 +128,16 @@ def test_behind_a_mask_a_full_stop_is_cut_as_behind_a_word(tokenizer):
     )  # fmt: skip
 
 
-def test_behind_a_mask_a_sign_that_is_one_token_with_its_border_is_cut_as_behind_a_word():
-    """`▁'` is a piece of its own where quotations are frequent; behind a word it is `'`."""
+def test_an_apostrophe_after_a_mask_is_tokenized_as_after_a_word():
+    """`▁'` is a token where quotations are frequent; after a word it is `'`."""
     lines = ["the king's son and the 'old' ship's mate", "a 'new' man's hat in the 'big' inn's hall"]
     tokenizer = SentencePieceTokenizer(train_model(lines * 50, vocab_size=60))
-    sign = tokenizer.encode("king's").spans.index((4, 5))
-    sign_id, border_id = tokenizer.encode("king's").ids[sign], tokenizer.encode("'").ids[0]
-    assert (tokenizer.token(sign_id), tokenizer.token(border_id)) == ("'", "▁'")
+    index = tokenizer.encode("king's").spans.index((4, 5))
+    inner_id, first_id = tokenizer.encode("king's").ids[index], tokenizer.encode("'").ids[0]
+    assert (tokenizer.token(inner_id), tokenizer.token(first_id)) == ("'", "▁'")
     masked = tokenizer.encode("[MASK]'s", masks=True)
-    assert masked.ids[:2] == (tokenizer.mask_id, sign_id)
+    assert masked.ids[:2] == (tokenizer.mask_id, inner_id)
     assert masked.spans[:2] == ((0, 6), (6, 7))
-    for apart in ("[MASK] 's", "[MASK]\u200b's"):  # SentencePiece takes the second for a space
-        assert tokenizer.encode(apart, masks=True).ids[:2] == (tokenizer.mask_id, border_id)
-    # A letter there may be a word of its own, and keeps what it has.
+    assert tokenizer.encode("[MASK] 's", masks=True).ids[:2] == (tokenizer.mask_id, first_id)
+    # A letter there may be a word of its own.
     assert tokenizer.encode("[MASK]the", masks=True).ids[1:] == tokenizer.encode("the").ids

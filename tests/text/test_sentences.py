@@ -1,3 +1,5 @@
+"""Sentence boundaries in several languages and scripts."""
+
 import time
 
 import pytest
@@ -7,9 +9,9 @@ from hypothesis import strategies as st
 from albert.errors import InputError
 from albert.text.sentences import RULES, iter_sentences, split_sentences
 from bench.sentences import read_sample, score_splitter
+from tests.conftest import rejects
 
 LANGUAGES = st.sampled_from(sorted(RULES))
-# What sentences are told by, so that random text is full of it.
 PIECES = st.sampled_from(
     [
         *"...!?…。！？\"'”“’«»)([—- \n\t\u00a0\u3000,;:1aZ我说",
@@ -70,13 +72,8 @@ def test_one_sentence_stays_one(language, text):
 )
 def test_sentences_of_other_scripts_end_at_their_own_marks(first, second):
     assert cut(f"{first} {second}", "xx") == [first, second]
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [("यह एक वाक्य है।", "वह दूसरा है।"), ("នេះជាប្រយោគ។", "នេះជាប្រយោគទីពីរ។")]
-)
-def test_some_scripts_want_no_space_behind_a_mark(first, second):
-    assert cut(first + second, "xx") == [first, second]
+    if first[-1] in "।។":  # no space is needed
+        assert cut(first + second, "xx") == [first, second]
 
 
 def test_a_sentence_ends_inside_its_quotation():
@@ -86,7 +83,7 @@ def test_a_sentence_ends_inside_its_quotation():
     assert cut("“来！”“好。”他来了。", "zh") == ["“来！”", "“好。”", "他来了。"]
 
 
-def test_missing_capitals_and_what_looks_like_them():
+def test_missing_capitals():
     assert cut("it rained. did it? we left.") == ["it rained.", "did it?", "we left."]
     assert cut("Oh! what a day. The bank paid ten per cent. on it.") == [
         "Oh! what a day.",
@@ -101,7 +98,7 @@ def test_spans_point_into_the_text_and_line_ends_are_spaces():
 
 
 def test_an_unknown_language_is_rejected_with_the_known_ones():
-    with pytest.raises(InputError, match="'tlh'.*en, de, fr, zh, xx"):
+    with rejects(InputError, "'tlh'", *RULES):
         split_sentences("nuqneH", language="tlh")
     assert split_sentences("One. Two.", language="en-GB") == split_sentences("One. Two.")
 
@@ -117,18 +114,18 @@ def test_sentences_cover_everything_but_white_space_in_order(text, language):
 
 
 @given(TEXTS, LANGUAGES)
-def test_a_sentence_is_not_cut_again(text, language):
+def test_a_sentence_is_not_split_again(text, language):
     for sentence in iter_sentences(text, language=language):
         assert cut(sentence, language) == [sentence]
 
 
 @pytest.mark.parametrize(
     "unit",
-    ["word ", "x", ".", "?!", '"', ". ", '." ', ".)", ". . ", ".“", "«", "1.", "a.", "a. ", "Mr. ", "I. ",
-     "3. ", "? a ", '?" Tom ', "。", "。”", "……", "[1]", ".[1]", " ", ".\u00a0»", "—", ".--A"],
+    ["word ", ".", '"', ". ", ".)", ".“", "«", "1.", "a. ", "Mr. ", "I. ", "? a ", '?" Tom ', "。”", "[1]",
+     ".[1]", " ", ".\u00a0»", ".--A"],
 )  # fmt: skip
 def test_time_is_linear_in_one_long_line(unit):
-    def seconds(length):
+    def measure(length):
         text = "(" + unit * (length // len(unit)) + "x"
         times = []
         for _ in range(3):
@@ -137,6 +134,6 @@ def test_time_is_linear_in_one_long_line(unit):
             times.append(time.process_time() - start)
         return min(times)
 
-    seconds(1_000)
+    measure(1_000)
     # Eight times the text: quadratic work would take 64 times as long.
-    assert seconds(160_000) < 24 * max(seconds(20_000), 0.002)
+    assert measure(80_000) < 24 * max(measure(10_000), 0.001)

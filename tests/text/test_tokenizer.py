@@ -1,18 +1,19 @@
+"""What all tokenizers share: masks, special tokens, sequences."""
+
 import pickle
 
 from albert.text.tokenizer import Encoding, InputSequence
 
 
-def test_masks_are_found_only_when_asked_for(tokenizer, wordpiece):
+def test_masks_are_found_on_request(tokenizer, wordpiece):
     text = "the [MASK] left[MASK]"
     for each in (tokenizer, wordpiece):
         assert each.mask_id not in each.encode(text).ids
         encoding = each.encode(text, masks=True)
-        assert [i == each.mask_id for i in encoding.ids].count(True) == 2
+        assert encoding.ids.count(each.mask_id) == 2
         assert encoding.ids[-1] == each.mask_id
         spelled = [text[start:end] for start, end in encoding.spans]
-        assert "".join(spelled) == text.replace(" ", "")
-        assert each.decode(encoding.ids).replace(" ", "") == text.replace(" ", "")
+        assert "".join(spelled) == each.decode(encoding.ids).replace(" ", "") == text.replace(" ", "")
 
 
 def test_special_tokens_in_a_text_are_text(tokenizer, wordpiece):
@@ -37,7 +38,7 @@ def test_empty_text_has_no_tokens(tokenizer, wordpiece):
         assert each.build_sequence(each.encode("")).ids == (each.cls_id, each.sep_id)
 
 
-def test_half_a_surrogate_pair_is_no_stumbling_block(tokenizer, wordpiece):
+def test_half_a_surrogate_pair_is_replaced(tokenizer, wordpiece):
     for each in (tokenizer, wordpiece):
         text = "the \ud800ship"
         ids = each.encode(text).ids
@@ -45,7 +46,7 @@ def test_half_a_surrogate_pair_is_no_stumbling_block(tokenizer, wordpiece):
         assert each.encode_ids([text]) == [list(ids)]
 
 
-def test_a_pickled_tokenizer_is_the_same(tokenizer, wordpiece):
+def test_a_tokenizer_can_be_pickled(tokenizer, wordpiece):
     for each in (tokenizer, wordpiece):
         copy = pickle.loads(pickle.dumps(each))
         assert copy.fingerprint == each.fingerprint

@@ -1,7 +1,5 @@
 """Checkpoints: which are kept, and what is restored."""
 
-import stat
-
 import pytest
 import torch
 from torch import nn
@@ -37,14 +35,6 @@ def test_damaged_later_checkpoints_do_not_replace_good_ones(tmp_path, num_kept):
     assert (newest.step, len(said)) == (10, 2)
     folder.save(checkpoint(12))
     assert folder.list_steps() == ([12] if num_kept == 1 else [10, 12])
-
-
-def test_files_have_the_usual_permissions(tmp_path):
-    CheckpointFolder(tmp_path).save(checkpoint(1))
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "step-1").iterdir()}
-    other = tmp_path / "other"
-    other.write_text("")
-    assert modes == {stat.S_IMODE(other.stat().st_mode)}
 
 
 @pytest.mark.parametrize("name", ["lamb", "adamw"])

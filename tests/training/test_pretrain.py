@@ -1,10 +1,7 @@
 """Pretraining from a recipe: it learns, ends with a model, and does not depend on how batches are made."""
 
-import itertools
 import json
-import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 from unittest.mock import Mock
 
@@ -13,18 +10,15 @@ import pytest
 import torch
 
 import albert
-from albert.errors import InputError, SettingsError
+from albert.errors import InputError
 from albert.examples.settings import Objective
 from albert.model import encoder as encoder_module
 from albert.model.blocks import AttentionBlock
 from albert.pretrained.folder import load_model
 from albert.pretrained.hub import find_vocabulary_path
 from albert.text.folder import load_tokenizer, save_tokenizer
-from albert.training import loop as loop_module
-from albert.training.pretrain import PretrainJob, build_pretrain_model, open_data, pretrain, resolve_model
+from albert.training.pretrain import pretrain
 from albert.training.run_folder import iter_records, list_records, read_pretrain_run
-from albert.training.settings import read_recipe
-from albert.training.timing import time_evaluations
 from tests.examples.conftest import write_corpus
 from tests.training.conftest import Listener, tell_stories
 
@@ -43,7 +37,7 @@ def train(recipe, story_corpus, tmp_path):
 
 def test_it_learns(train, tmp_path):
     done = train(
-        "num_steps=300", "batch_size=16", "optimizer.learning_rate=0.005", "micro_batch_tokens=2048",
+        "num_steps=250", "batch_size=16", "optimizer.learning_rate=0.005", "micro_batch_tokens=2048",
         "model.embedding_size=16", "model.hidden_size=32", "model.intermediate_size=128",
         "model.hidden_dropout_prob=0.0", "model.attention_probs_dropout_prob=0.0",
     )  # fmt: skip
@@ -58,8 +52,6 @@ def test_a_finished_run_is_a_model(train, tmp_path):
     assert find_vocabulary_path(str(tmp_path / "run")) == tmp_path / "run" / "model"  # and its vocabulary
     assert len(predictor.fill_mask(["the [MASK] went to the sea ."])[0][0]) == 5
     assert {"mlm", "sop"} == set(load_model(tmp_path / "run" / "model").model.heads)
-    card = (tmp_path / "run" / "model" / "README.md").read_text()
-    assert "20 of 8 × 40 tokens" in card
 
 
 @pytest.mark.parametrize("objective", [name for name in get_args(Objective) if name != "sop"])
@@ -118,15 +110,6 @@ def test_records_of_every_stage(train, tmp_path):
     assert wanted <= set(records[0])
 
 
-def test_the_seconds_of_a_run_are_those_of_its_records(train, tmp_path, monkeypatch):
-    ticks = itertools.count()  # each call of the clock takes a second
-    clock = SimpleNamespace(perf_counter=lambda: next(ticks), monotonic=time.monotonic, time=time.time)
-    monkeypatch.setattr(loop_module, "time", clock)
-    progress = train().outcome.progress
-    records = [each for each in iter_records(tmp_path / "run") if each["kind"] in ("train", "evaluate")]
-    assert progress.seconds == sum(record["seconds"] for record in records)
-
-
 def test_tensorboard_events_hold_the_curves(train, tmp_path):
     train("has_tensorboard=true")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -148,12 +131,6 @@ def test_a_warm_start_may_be_deeper(train, tmp_path):
     assert after.config.num_hidden_layers == 5
     start, end = before.model.state_dict(), after.model.state_dict()
     assert all(torch.allclose(start[name], end[name], atol=1e-6) for name in start)
-
-
-def test_a_warm_start_keeps_the_shape(train, tmp_path):
-    train()
-    with pytest.raises(InputError, match="hidden_size is 16.*32"):
-        train(f"init_from={tmp_path / 'run'}", "model.hidden_size=32", out="wider")
 
 
 def test_a_resumed_warm_start_does_not_need_its_folder(train, tmp_path, monkeypatch):
@@ -202,36 +179,21 @@ def test_steps_without_any_example_are_skipped(tmp_path, recipe, story_corpus):
 
 def test_a_budget_turns_warmup_into_a_share(train, tmp_path):
     words = ("schedule.warmup_share=null", "schedule.warmup_steps=500", "num_steps=5000")
-    train(*words, budget="5s", reporter=Listener(stop_at=4))
+    train(*words, budget="3s", reporter=Listener(stop_at=4))
     settings, _ = read_pretrain_run(tmp_path / "run")
     assert (settings.schedule.warmup_steps, settings.schedule.warmup_share) == (None, 0.1)
     # Another number of steps is ignored, as without a budget.
-    assert train(*words[:2], "num_steps=900", budget="5s", resume=True).outcome.is_finished
-
-
-def test_a_warm_start_has_as_many_positions_as_its_folder(train, tmp_path):
-    """One key of `model` that is named leaves the others to the folder."""
-    train("model.max_position_embeddings=1024", "num_steps=2")
-    words = (f"init_from={tmp_path / 'run'}", "examples.max_length=600")
-    more = read_recipe("continue", overrides=(*words, "model.num_hidden_layers=2"))
-    assert more.model is not None
-    assert (
-        resolve_model(more, load_tokenizer(tmp_path / "run" / "model")).model.max_position_embeddings == 1024
-    )
-    with pytest.raises(SettingsError, match=r"max_length 600 exceeds model.max_position_embeddings 512"):
-        read_recipe("continue", overrides=(*words, "model.max_position_embeddings=512"))
+    assert train(*words[:2], "num_steps=900", budget="3s", resume=True).outcome.is_finished
 
 
 def test_a_resumed_warm_start_keeps_its_shape(train, tmp_path):
     train("num_steps=2")
     words = (f"init_from={tmp_path / 'run'}", "model={num_hidden_layers: 4}")
     train(*words, out="more", reporter=Listener(stop_at=4))
-    for change, told in (
-        ("model.num_hidden_layers=5", "model.num_hidden_layers is 5 and was 4"),
-        ("model.hidden_dropout_prob=0.3", "model.hidden_dropout_prob is 0.3 and was 0.1"),
-    ):
-        with pytest.raises(InputError, match=told):
-            train(*words, change, out="more", resume=True)
+    with pytest.raises(InputError, match="model.num_hidden_layers.* 5 .* 4"):
+        train(*words, "model.num_hidden_layers=5", out="more", resume=True)
+    with pytest.raises(InputError, match="hidden_size.*16.*32"):  # of a new run
+        train(words[0], "model.hidden_size=32", out="wider")
     assert train(*words, out="more", resume=True).outcome.is_finished
 
 
@@ -251,17 +213,11 @@ def test_a_run_is_resumed_with_its_own_settings(train, tmp_path):
     train()
     with pytest.raises(InputError, match="--resume"):
         train()
-    with pytest.raises(InputError, match="batch_size is 4 and was 8"):
+    with pytest.raises(InputError, match="batch_size.* 4 .* 8"):
         train("batch_size=4", resume=True)
     before = weights(tmp_path / "run")
     assert train(resume=True).outcome.is_finished  # and does nothing
     assert weights(tmp_path / "run") == before
-
-
-def test_resume_starts_a_run_where_there_is_none(train, tmp_path):
-    assert train("num_steps=4", resume=True).outcome.is_finished
-    assert train("num_steps=4", out="new").outcome.is_finished
-    assert weights(tmp_path / "run") == weights(tmp_path / "new")
 
 
 def test_evaluations_are_evenly_spread_and_the_last_has_both_objectives(train, tmp_path):
@@ -270,22 +226,6 @@ def test_evaluations_are_evenly_spread_and_the_last_has_both_objectives(train, t
     assert (len(records), records[-1]["step"]) == (13, 20)
     assert all("sop_accuracy" in record for record in records)
     assert ["nsp_accuracy" in record for record in records] == [False] * 12 + [True]
-
-
-def test_a_budget_counts_the_held_out_examples_that_exist(story_corpus, recipe, monkeypatch):
-    settings = read_recipe(recipe, overrides=["held_out.num_examples=100000", "num_evaluations=3"])
-    data = open_data(str(story_corpus), settings.held_out)
-    settings = resolve_model(settings, data.tokenizer)
-    job = PretrainJob(build_pretrain_model(settings), settings, data)
-    clock = itertools.count()
-    monkeypatch.setattr("albert.training.timing.time.perf_counter", lambda: float(next(clock)))
-    evaluate = Mock()
-    monkeypatch.setattr(PretrainJob, "evaluate_objective", evaluate)
-    seconds = time_evaluations(job)  # a second for each sample
-    number = job.build_held_out("sop").num_examples
-    sample = evaluate.call_args.kwargs["num_examples"]
-    assert sample == min(64, number)
-    assert seconds == pytest.approx((3 + 1) * number / sample)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from albert.training.run_folder import (
     METRICS_NAME,
     STATUS_PATH,
     count_cores,
-    keep_figures,
     list_records,
     measure_machine,
     read_amounts,
@@ -27,11 +26,6 @@ def test_records_of_a_kind_without_damaged_lines(tmp_path):
     assert [record["step"] for record in list_records(tmp_path, "train")] == [10, 20]
     assert list_records(tmp_path, "end") == []
     assert list_records(tmp_path / "nowhere", "train") == []
-
-
-def test_figures_are_losses_and_accuracies():
-    assert keep_figures(RECORDS[2]) == {"mlm_loss": 6.0, "sop_accuracy": 0.5}
-    assert keep_figures(RECORDS[3]) == {}
 
 
 def test_memory_amounts_are_bytes(tmp_path):

@@ -65,30 +65,16 @@ def test_another_batch_size_rescales_learning_rate_and_steps():
     assert double.num_steps == nano.num_steps // 2
     assert double.schedule.warmup_share == nano.schedule.warmup_share  # a share stays one
     assert read_recipe("nano", batch_size=nano.batch_size) == nano
-    # Overrides are applied afterwards, and rescale nothing by themselves.
-    settings = read_recipe("albert-base", overrides=["optimizer.learning_rate=0.001"], batch_size=256)
-    assert (settings.optimizer.learning_rate, settings.num_steps) == (0.001, 125_000 * 16)
+    # Overrides rescale nothing by themselves.
     assert read_recipe("albert-base", overrides=["batch_size=256"]).num_steps == 125_000
 
 
 def test_a_preset_replaces_the_model_of_the_recipe():
-    """Not with the depth, the heads and the initialization of the recipe's own."""
     for recipe, preset in (("nano", "small"), ("nano", "albert-base-v2"), ("albert-base", "bert-large")):
         assert read_recipe(recipe, overrides=[f"model.preset={preset}"]).model == build_preset(preset)
     changes = ["model.num_hidden_layers=3", "model.preset=small"]
     shallow = build_preset("small").model_copy(update={"num_hidden_layers": 3})
     assert read_recipe("nano", overrides=changes).model == shallow
-    settings = read_recipe("nano", overrides=["model.num_hidden_layers=9"])
-    assert (settings.model.num_hidden_layers, settings.model.hidden_size) == (9, 256)
-
-
-def test_a_recipe_may_be_based_on_another(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text("based_on: nano\nmodel: {num_hidden_layers: 4}\nexamples: {mask_share: 0.3}\n")
-    mine, nano = read_recipe(path), read_recipe("nano")
-    assert (mine.model.num_hidden_layers, mine.model.hidden_size) == (4, 256)
-    assert (mine.examples.mask_share, mine.examples.max_length) == (0.3, nano.examples.max_length)
-    assert mine.optimizer == nano.optimizer
 
 
 def test_what_is_no_recipe(tmp_path):

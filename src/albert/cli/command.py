@@ -23,24 +23,28 @@ INTERRUPTED = 130
 TERMINATED = 143
 _SECONDS_BETWEEN_LINES = 5.0
 
-Depth = Annotated[int | None, Option("--depth", help="number of layers to run; fewer are faster")]
-Device = Annotated[str, Option("--device", help="auto, cpu, cuda, cuda:N or mps")]
-PrecisionName = Annotated[str, Option("--precision", help="float32, or bf16 where the hardware has it")]
-Revision = Annotated[str | None, Option("--revision", help="tag, branch or commit of a model on the hub")]
-Budget = Annotated[str | None, Option("--budget", help="as many steps as fit into 20m, 2h or 1h30m")]
-Resume = Annotated[bool, Option("--resume", help="resume the run in --out exactly where it stopped")]
-Force = Annotated[bool, Option("--force", help="replace the file at --out")]
-Sources = Annotated[
-    list[str], Argument(metavar="CORPUS…", help="files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT]")
+Depth = Annotated[int | None, Option("--depth", help="Number of layers to run. [default: all]")]
+Device = Annotated[str, Option("--device", help="auto, cpu, cuda, cuda:N or mps.")]
+PrecisionName = Annotated[str, Option("--precision", help="float32, or bf16 if the hardware supports it.")]
+Revision = Annotated[str | None, Option("--revision", help="Tag, branch or commit of a model on the hub.")]
+Budget = Annotated[
+    str | None, Option("--budget", help="Train for as many steps as fit into this time: 20m, 2h, 1h30m.")
 ]
-TextKey = Annotated[str, Option("--text-key", help="the key or column of the text")]
-Texts = Annotated[list[str], Argument(metavar="TEXT…", help="texts, or - to read one from each line")]
-Vocabulary = Annotated[str, Option("--vocab", help="folder or file of a vocabulary, or a model")]
+Resume = Annotated[
+    bool, Option("--resume", help="Continue the run in --out exactly where it stopped, or start a new one.")
+]
+Force = Annotated[bool, Option("--force", help="Replace the file at --out.")]
+Sources = Annotated[
+    list[str], Argument(metavar="TEXTS", help="Files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT].")
+]
+TextKey = Annotated[str, Option("--text-key", help="Key or column of the text.")]
+Texts = Annotated[list[str], Argument(metavar="TEXT", help="Texts, or - to read one per line from stdin.")]
+Vocabulary = Annotated[str, Option("--vocab", help="Vocabulary folder or file, or a model.")]
 
 
 def key_values(example: str) -> Any:
-    """Return the argument for settings, with an example in its help."""
-    return Argument(metavar="[key=value…]", help=f"settings, as in {example}")
+    """Return the argument for overrides of settings, with an example in its help."""
+    return Argument(metavar="key=value", help=f"Settings, such as {example}.")
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ def report_run(
         "best_step": progress.best_step,
         **data,
     }
-    best = "" if progress.best_step is None else f", best at {progress.best_step:,}"
+    best = "" if progress.best_step is None else f", best at step {progress.best_step:,}"
     shown = {
         "model": values["model"] or f"not finished: {result.run_dir} is at step {progress.step:,}",
         "steps": f"{progress.step:,} of {num_steps:,}{best}",
@@ -125,14 +129,14 @@ def report_run(
 
 
 def report_stop(signal: str, hint: str, *, is_silent: bool = False) -> int:
-    """Say on stderr that a signal (`SIGINT at step 5`) stopped the work; return the exit code."""
+    """Print to stderr that a signal (`SIGINT at step 5`) stopped the work; return the exit code."""
     if not is_silent:
         print(f"stopped by {signal} and saved; {hint}", file=sys.stderr)
     return {"SIGINT": INTERRUPTED, "SIGTERM": TERMINATED}.get(signal.partition(" ")[0], 1)
 
 
 class ProgressDisplay:
-    """Shows progress on stderr: a bar on a terminal, else a line now and then."""
+    """Shows progress on stderr: a bar on a terminal, otherwise a line every few seconds."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -183,7 +187,7 @@ def check_new_file(path: Path | None, *, force: bool) -> None:
 
 
 def check_new_folder(path: Path, *, overwrite: bool) -> bool:
-    """Whether --overwrite is to replace the folder; rejected without it."""
+    """Return whether --overwrite is to replace the folder; reject an existing one without it."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return False
     if not overwrite:
@@ -198,7 +202,9 @@ def read_texts(words: list[str]) -> list[str]:
     try:
         content = sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8 text (byte {error.start}); convert it") from error
+        raise InputError(
+            f"standard input is not UTF-8 text (byte {error.start}); convert it to UTF-8"
+        ) from error
     # Only line feeds end a line: the other line ends of Unicode occur inside texts.
     lines = content.removeprefix("\ufeff").rstrip().split("\n")
     if lines == [""]:

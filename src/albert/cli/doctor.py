@@ -250,7 +250,7 @@ def diagnose(run: AnyRun) -> list[Finding]:
         if len(scores := run.curve("evaluate", "score")):
             best = int(scores.values.argmax())
             results |= {"best_score": float(scores.values[best]), "best_step": int(scores.steps[best])}
-            results |= {} if run.metadata.guess is None else {"score_of_guessing": run.metadata.guess}
+            results |= {} if run.metadata.guess is None else {"score_of_constant": run.metadata.guess}
     if len(speeds := read_curve(run.list_recent(), "tokens_per_second").values):
         results["tokens_per_second"] = float(np.median(speeds))
         results |= {f"{part}_share": run.measure_share(part) for part in ("model", "optimizer")}
@@ -269,8 +269,8 @@ def check_checkpoints(run: Run) -> Iterator[Finding]:
     if damaged := {f"step-{step}": error for step, error in errors.items() if error}:
         usable = max((step for step, error in errors.items() if not error), default=0)
         is_used = not run.is_finished and usable < max(errors)
-        resuming = f"Restore it from a copy, or resume, which continues from step {usable}."
-        hint = resuming if is_used else "No action needed: nothing reads it."
+        resuming = f"Restore it from a copy, or resume the run, which continues from step {usable}."
+        hint = resuming if is_used else "No action needed: the checkpoint is not used."
         title = f"damaged checkpoint: {', '.join(damaged)}"
         yield Finding("damaged", "serious" if is_used else "note", title, damaged, hint)
 
@@ -300,7 +300,7 @@ def check_end(run: Run) -> Iterator[Finding]:
     last = run.records[-1] if run.records and run.records[-1]["kind"] == "end" else {}
     reason = last.get("signal") or last.get("error") or "killed or crashed"
     values = {"step": run.step, "of_steps": run.num_steps, "ended_by": reason}
-    title = "all steps are done but the model was not written" if run.is_finished else "unfinished run"
+    title = "all steps are done, but the model was not written" if run.is_finished else "unfinished run"
     when = " after fixing the error" if last.get("error") else ""
     yield Finding("damaged", "warning", title, values, f"Resume it{when}: `{run.format_resume()}`")
 
@@ -400,9 +400,9 @@ def check_divergence(run: Run) -> Iterator[Finding]:
     trend = run.fit_trend("loss", after=max(run.stage_step, run.num_warmup))
     is_rising = trend is not None and trend.direction > 0
     skips = [record for record in run.list_records("skip") if record["step"] > 0.75 * run.step]
-    values: dict[str, Value] = {"steps_left_out": len(skips)}
+    values: dict[str, Value] = {"steps_skipped": len(skips)}
     if skips:
-        values["last_left_out"] = f"step {skips[-1]['step']}, {skips[-1]['reason']}"
+        values["last_skipped"] = f"step {skips[-1]['step']}, {skips[-1]['reason']}"
     if is_rising or run.is_stopped or len(skips) >= 3:
         sign = "the training loss rises" if is_rising else "steps were skipped"
         title = "stopped after too many skipped steps" if run.is_stopped else f"diverging: {sign}"
@@ -414,7 +414,7 @@ def check_divergence(run: Run) -> Iterator[Finding]:
         hint = f"Start a new run with half the learning rate and a longer warm-up: `{command}`"
         yield Finding("stuck", "serious" if is_rising or run.is_stopped else "warning", title, values, hint)
     elif skips:
-        hint = "No action needed while they are few: skipped steps do not change the weights."
+        hint = "No action needed for a few steps: skipped steps do not change the weights."
         yield Finding("stuck", "note", "steps were skipped", values, hint)
 
 
@@ -433,9 +433,9 @@ def check_score(run: FinetuneRun) -> Iterator[Finding]:
         hint = f"Check the text and label columns. Use more epochs, or a lower learning rate: `{lower}`"
         if losses.values[-3:].mean() < 0.97 * losses.values[0]:  # it learns, but does not generalize
             size = f"{run.metadata.num_train:,}"
-            hint = f"Use more examples than {size}, or a larger model than {run.metadata.model}."
+            hint = f"Use more than {size} examples, or a larger model than {run.metadata.model}."
         title = "the dev score is not better than that of a constant prediction"
-        values |= {"score_of_guessing": guess, "margin": margin}
+        values |= {"score_of_constant": guess, "margin": margin}
         yield Finding("stuck", "serious" if run.is_finished else "warning", title, values, hint)
         return
     before, after = losses.between(0, step), losses.between(step, run.step)
@@ -458,7 +458,7 @@ def check_time(run: AnyRun) -> Iterator[Finding]:
     kinds = ("train", "evaluate", "save")
     seconds = {kind: float(run.curve(kind, "seconds").values.sum()) for kind in kinds}
     total = max(sum(seconds.values()), 1e-9)
-    waiting, limit = "Find other processes with `top`.", 0.4
+    waiting, limit = "Find other busy processes with `top`.", 0.4
     if isinstance(run, PretrainRun):
         command = run.format_resume(f"num_workers={run.settings.num_workers + 1}")
         waiting, limit = f"Stop the run and resume it with one more data loader: `{command}`", 0.15
@@ -488,13 +488,13 @@ def check_machine_use(run: AnyRun) -> Iterator[Finding]:
     load = float(np.median(read_curve(recent, "load").values)) if recent else 0.0
     if load > 1.25 * max(cores, threads) + 0.5:
         title = "other processes use the same cores"
-        hint = "Find them with `top` and run one after the other."
+        hint = "Find them with `top`, and run them one after the other."
         yield Finding("slow", "warning", title, {"load": load, "cores": cores}, hint)
     swap = float(read_curve(recent, "swap_mb").values.max(initial=0.0))
     if swap >= 1.0:
         change = f"micro_batch_tokens={max(1, run.settings.micro_batch_tokens // 2)}"
         hint = f"Close other programs, or use less memory: `{run.format_new(change)}`"
-        title = "memory is short: the run is partly swapped out"
+        title = "memory is low: the run is partly swapped out"
         yield Finding("slow", "note", title, {"swapped_mb": swap}, hint)
 
 
@@ -542,8 +542,8 @@ def diagnose_machine() -> list[Finding]:
     cores, threads, quota = run_folder.count_cores(), torch.get_num_threads(), read_quota()
     usable = cores if quota is None else max(1, min(cores, round(quota)))
     variable = os.environ.get("OMP_NUM_THREADS")
-    values: dict[str, Value] = {"cores_allowed": cores, "cores_in_all": os.cpu_count() or cores}
-    values |= {} if quota is None else {"quota_of_cores": quota}
+    values: dict[str, Value] = {"usable_cores": cores, "all_cores": os.cpu_count() or cores}
+    values |= {} if quota is None else {"cpu_quota": quota}
     values |= {"torch_threads": threads, "OMP_NUM_THREADS": variable or "not set"}
     # torch counts two hardware threads as one core.
     is_few = threads < usable and (variable is not None or 2 * threads < usable)
@@ -556,25 +556,25 @@ def diagnose_machine() -> list[Finding]:
         values = {"total_gb": total, "available_gb": free, "swap_used_gb": used, "swap_gb": swap}
         add("memory", values, free < 2.0 or used > free, "close other programs")
     else:
-        add("memory", {"memory": "not known on this system"})
+        add("memory", {"memory": "unknown on this system"})
     load = os.getloadavg()[0]
-    values = {"load_of_the_last_minute": load, "cores_allowed": cores}
-    add("load", values, load > cores, "other processes use the cores: find them with `top`")
+    values = {"load_1_minute": load, "usable_cores": cores}
+    add("load", values, load > cores, "find the processes that use the cores with `top`")
 
-    device, bf16 = select_device(), "yes: try runtime.precision=bf16"
+    device, bf16 = select_device(), "supported: try runtime.precision=bf16"
     try:
         autocast(device, "bf16")
     except InputError:
-        bf16 = "not in this hardware: use float32"
+        bf16 = "not supported by this hardware"
     add("arithmetic", {"device": str(device), "bf16": bf16})
     compilers = (os.environ.get("CXX"), "g++", "clang++", "cl")
     compiler = next((path for name in compilers if name and (path := shutil.which(name))), "none")
     headers = "yes" if (Path(sysconfig.get_paths()["include"]) / "Python.h").exists() else "none"
-    hint = "is_compiled=true needs g++ and python3-dev: install them"
+    hint = "install g++ and python3-dev to use is_compiled=true"
     add("compiler", {"compiler": compiler, "headers": headers}, "none" in (compiler, headers), hint)
     disk = shutil.disk_usage(".")  # three checkpoints of albert-base take 420 MB
     values = {"folder": str(Path.cwd()), "free_gb": disk.free / 1e9, "total_gb": disk.total / 1e9}
-    add("disk", values, disk.free < 2e9, "free space, or use another --out")
+    add("disk", values, disk.free < 2e9, "free some space, or use another --out")
     return findings
 
 

@@ -51,23 +51,23 @@ SAVING_COMMANDS = {
     "study",
 }  # they handle SIGTERM themselves
 GROUPS = {
-    "vocab": "Train a vocabulary, or show the tokens of texts.",
-    "corpus": "Prepare a corpus for pretraining, or look into one.",
+    "vocab": "Train a vocabulary, or tokenize texts.",
+    "corpus": "Prepare a corpus for pretraining, or inspect one.",
 }
 
 # click's class for a wrong command line; typer has a click of its own and exports only subclasses.
 UsageError: Any = typer.BadParameter.__base__
 
-VersionFlag = Annotated[bool, typer.Option("--version", help="show the version")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
-DebugFlag = Annotated[bool, typer.Option("--debug", help="show the traceback of an error")]
+VersionFlag = Annotated[bool, typer.Option("--version", help="Show the version and exit.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 def build_app() -> typer.Typer:
     """Build the typer application from the table."""
     app = typer.Typer(
         name="albert",
-        help="The complete ALBERT: small, strong text encoders on little hardware.",
+        help="Train and use ALBERT models: prepare text, pretrain, fine-tune, evaluate and predict.",
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -162,7 +162,7 @@ def _run(words: list[str]) -> int:
         return _fail(f"{path}: {error.strerror or error}", 2, is_debugging)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        return _fail(f"{text} (a bug in albert; --debug shows where)", 1, is_debugging)
+        return _fail(f"{text} (a bug in albert; --debug shows the traceback)", 1, is_debugging)
 
 
 def _discard_output() -> None:

@@ -133,7 +133,7 @@ def run_quickstart(
     open_folder(out, settings, data=data)
     vocab, corpus, run, reviews = (out / name for name in ("vocab", "corpus", "pretrain", "reviews"))
 
-    reporter.say("1/6 fetching the text and labeled reviews (kept in the cache)")
+    reporter.say("1/6 fetching the text and the labeled reviews (cached)")
     own = data and TextSource(str(data), data, None, f"your own, from `{data}`.")
     text = own or get_text(out / "text", reporter=reporter)
     left_out = []
@@ -163,7 +163,7 @@ def run_quickstart(
         reporter.say(f"4/6 fine-tuning {settings.model}, and the same model untrained, on the reviews")
         scores, reviews_section = finetune_models(model, reviews, settings=settings, reporter=reporter)
 
-    reporter.say("5/6 measuring what each layer does")
+    reporter.say("5/6 measuring how much each layer changes its input")
     write_text(out / "sample.txt", "".join(f"{sentence}\n" for sentence in sample))
     measured = [run, model, *([] if scores is None else [reviews / "untrained"])]
     options = LayersSettings(texts={str(run): out / "sample.txt"})
@@ -179,7 +179,7 @@ def run_quickstart(
     layers_section = Section("Layers", [layers_note], charts=layers.charts)
     next_section = Section("Next steps", code=list_commands(out, settings.model))
     sections = [pretraining_section, reviews_section, predictions, layers_section, next_section]
-    lead = f"From text to a fine-tuned model on this machine. This start took {format_seconds(seconds)}."
+    lead = f"From text to a fine-tuned model on this machine. This run took {format_seconds(seconds)}."
     return {
         "report": str(write_page(out, Page("ALBERT in minutes", lead, sections))),
         "text": {"name": text.name, "is_fallback": text.is_fallback},
@@ -203,13 +203,13 @@ def open_folder(out: Path, settings: QuickstartSettings, *, data: Path | None) -
         write_json(path, values)
     elif change := find_change(read_json(path), values):
         raise InputError(
-            f"{out}: {change} when this quickstart was started; give the same settings to continue it, "
+            f"{out}: {change} when this quickstart was started; use the same settings to continue it, "
             f"choose another --out, or delete {out}"
         )
 
 
 def get_text(folder: Path, *, reporter: Reporter) -> TextSource:
-    """Write the King James Bible to `folder`, or the help texts of Python if it cannot be fetched."""
+    """Write the King James Bible to `folder`, or the documentation of Python if it cannot be fetched."""
     from pydoc_data.topics import topics
 
     bible_path, topics_path = folder / "king-james.txt", folder / "python-topics.jsonl"
@@ -218,11 +218,11 @@ def get_text(folder: Path, *, reporter: Reporter) -> TextSource:
             # A blank line separates documents: no pair of sentences spans two chapters.
             write_text(bible_path, "\n\n".join(fetch_chapters()) + "\n")
         except InputError as error:
-            reporter.say(f"cannot fetch the King James Bible ({error}); using the help texts of Python")
+            reporter.say(f"cannot fetch the King James Bible ({error}); using Python's documentation instead")
             write_rows(topics_path, [{"text": text} for text in sorted(topics.values(), key=hash_text)])
     if bible_path.exists():
         return TextSource("the King James Bible", bible_path, "paragraphs", KING_JAMES_NOTE)
-    note = "the help texts of Python (license of the Python Software Foundation)."
+    note = "the documentation of Python (license of the Python Software Foundation)."
     return TextSource("Python's documentation", topics_path, "wrapped", note, is_fallback=True)
 
 
@@ -300,8 +300,8 @@ def train_vocabulary(
         return
     try:
         tokenizer = train(settings.vocab_size)
-    except (training.TooManyTokensError, training.TooFewTokensError) as error:
-        size = error.most if isinstance(error, training.TooManyTokensError) else error.least
+    except training.VocabularySizeError as error:
+        size = error.nearest
         reporter.say(f"vocab_size {settings.vocab_size:,} does not fit this text; using {size:,}")
         tokenizer = train(size)
     with atomic_dir(out) as aside:
@@ -393,7 +393,7 @@ def summarize_run(
     )
     claim = "Pretraining gets below the loss of the unigram baseline."
     found: Outcome = "agrees" if after < unigram else "inconclusive" if after < before else "disagrees"
-    hint = " More `--minutes` may get below it." if found == "inconclusive" else ""
+    hint = " Use more `--minutes` to get below it." if found == "inconclusive" else ""
     finding = Finding(claim, "", losses + hint, found)
     loss_chart, *others = build_charts(load_run(run))
     charts = [replace(loss_chart, name="loss", title="Masked tokens", caption=losses)]
@@ -401,7 +401,7 @@ def summarize_run(
         number = metadata.num_held_out or settings.held_out.num_examples
         told = (
             f"Accuracy on {number:,} held-out pairs: {start[key]:.1%} before pretraining, {end[key]:.1%} "
-            f"after it. Below {0.5 + 0.98 / number**0.5:.1%}, it may be chance."
+            f"after it. Less than {0.5 + 0.98 / number**0.5:.1%} may be chance."
         )
         title = f"Sentence pairs ({objective.upper()})"
         charts.append(replace(others[0], name="order", title=title, caption=told))
@@ -431,7 +431,7 @@ def finetune_models(
     }
     untrained = folder / "untrained"
     if not untrained.exists():
-        start = read_recipe("albert-nano-en").fresh_start  # that of the released model
+        start = read_recipe("albert-nano-en").initialization  # that of the released model
         save_untrained(model, untrained, seed=settings.seed, start=start)
     overrides = settings.list_overrides("finetune")
     for name, source in {"untrained": untrained, "pretrained": model}.items():
@@ -501,7 +501,7 @@ def show_predictions(models: Mapping[str, Path], data: "PretrainData") -> tuple[
                 orders.setdefault(name, []).append(mark(order, probability, order == shown))
     paragraph = (
         "The most likely tokens for a mask, and the predicted order of two sentences, with probabilities. "
-        "The sentences are held out from the model just trained, but a text may repeat itself."
+        "The sentences are held out from the model just trained, but the text may contain similar ones."
     )
     tables = [
         Table(name, [*map(Column, found)], [[*map(Cell, row)] for row in zip(*found.values(), strict=True)])

@@ -1,1 +1,1 @@
-"""Files to rows, text to shards: row readers shared by corpora and tasks, and preparation of corpora."""
+"""Files to rows, and text to shards: row readers for corpora and tasks, and preparation of corpora."""

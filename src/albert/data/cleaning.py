@@ -1,4 +1,4 @@
-"""Clean raw text, and count by kind what is removed."""
+"""Clean raw text and count what is removed."""
 
 import re
 from collections import Counter
@@ -6,16 +6,16 @@ from collections.abc import Collection
 
 import numpy as np
 
-# Base64, hashes and the like: no word of any language written in Latin letters is as long.
+# Longer tokens are base64, hashes and the like: no word in Latin letters is as long.
 MAX_TOKEN_BYTES = 200
-# A page has about 2,500 characters: a running head comes back on every other one, a chapter does not.
+# A page has about 2,500 characters: a page header is repeated on every other page, a chapter title is not.
 HEAD_CHARACTERS = 6000
 MIN_HEADS = 10
 MAX_HEAD_LENGTH = 80
 
 _CONTROL = bytes(set(range(32)) - set(b"\t\n")) + b"\x7f"
-# Each begins with fixed bytes, which makes them fast: C1 controls; soft hyphens; zero-width spaces and
-# direction marks; the word joiner. The zero-width joiners stay: Persian and emoji need them.
+# Each pattern begins with fixed bytes, which makes it fast. Zero-width joiners are kept, because Persian and
+# emoji need them.
 _INVISIBLE = (
     ("control_characters", re.compile(rb"\xc2[\x80-\x84\x86-\x9f]")),
     ("soft_hyphens", re.compile(rb"\xc2\xad")),
@@ -23,7 +23,7 @@ _INVISIBLE = (
     ("invisible_characters", re.compile(rb"\xe2\x81\xa0")),
     ("byte_order_marks", re.compile(rb"\xef\xbb\xbf")),
 )
-# Page breaks, and the line breaks of word processors: between two words they are all that parts them.
+# Page breaks and the line breaks of word processors: between words they are the only separator.
 _BREAKS = re.compile(rb"(?<=\S)[\x0b\x0c]+(?=\S)")
 _LINE_ENDS = (b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
 _LONG_TOKEN = re.compile(rb"[!-~]{%d,}" % (MAX_TOKEN_BYTES + 1))
@@ -38,7 +38,7 @@ _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
 
 
 def clean_bytes(data: bytes, counts: Counter[str], *, keeps_long_tokens: bool = False) -> str:
-    """Decode and clean whole lines of bytes; line ends become `\\n`, and broken UTF-8 U+FFFD."""
+    """Decode and clean whole lines of bytes; line ends become `\\n`, and invalid UTF-8 U+FFFD."""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\x0b" in data or b"\x0c" in data:
@@ -48,14 +48,14 @@ def clean_bytes(data: bytes, counts: Counter[str], *, keeps_long_tokens: bool = 
     if not kept.isascii():
         for mark in _LINE_ENDS:
             kept = kept.replace(mark, b"\n")
-        for kind, pattern in _INVISIBLE:
+        for name, pattern in _INVISIBLE:
             kept, number = pattern.subn(b"", kept)
-            count(counts, kind, number)
+            count(counts, name, number)
     return decode_bytes(kept if keeps_long_tokens else _drop_long_tokens(kept, counts), counts)
 
 
 def decode_bytes(data: bytes, counts: Counter[str]) -> str:
-    """Decode bytes; what is not UTF-8 becomes U+FFFD and is counted."""
+    """Decode bytes; invalid UTF-8 becomes U+FFFD and is counted."""
     text = data.decode("utf-8", "replace")
     if "\ufffd" in text:
         count(counts, "broken_characters", text.count("\ufffd") - data.count(b"\xef\xbf\xbd"))
@@ -63,12 +63,12 @@ def decode_bytes(data: bytes, counts: Counter[str]) -> str:
 
 
 def clean_text(text: str, counts: Counter[str], *, keeps_long_tokens: bool = False) -> str:
-    """Clean the text of a record; a lone surrogate counts as broken."""
+    """Clean the text of a record; lone surrogates count as invalid UTF-8."""
     return clean_bytes(text.encode("utf-8", "surrogatepass"), counts, keeps_long_tokens=keeps_long_tokens)
 
 
 def _drop_long_tokens(data: bytes, counts: Counter[str]) -> bytes:
-    # A token that is too long covers a whole row of half its length: first look for a row without a space.
+    # A token that is too long covers a whole row of half its length: look for rows without a space first.
     width = MAX_TOKEN_BYTES // 2
     rows = np.frombuffer(data, dtype=np.uint8)[: len(data) // width * width].reshape(-1, width)
     if (rows <= 32).any(axis=1).all():
@@ -78,8 +78,8 @@ def _drop_long_tokens(data: bytes, counts: Counter[str]) -> bytes:
     return data
 
 
-def drop_page_furniture(text: str, counts: Counter[str], *, heads: Collection[str] = ()) -> str:
-    """Remove lines that are only a number, and running heads."""
+def drop_page_lines(text: str, counts: Counter[str], *, heads: Collection[str] = ()) -> str:
+    """Remove page numbers and page headers (`heads`)."""
     framed, number = _PAGE_NUMBER.subn("", "\n" + text)
     count(counts, "page_numbers", number)
     if not heads:
@@ -91,14 +91,14 @@ def drop_page_furniture(text: str, counts: Counter[str], *, heads: Collection[st
 
 
 def head_pattern(line: str) -> str:
-    """Replace page numbers, also Roman ones, in a line that may be a running head."""
+    """Replace numbers, also Roman ones, in a line that may be a page header."""
     return _DIGITS.sub("#", line.strip()) if len(line) <= MAX_HEAD_LENGTH + 20 else ""
 
 
 def find_running_heads(sample: str) -> tuple[str, ...]:
-    """Find the lines that are repeated on page after page of a sample."""
+    """Find page headers: lines that are repeated throughout a sample."""
     lines = (line for line in map(str.strip, sample.split("\n")) if 6 <= len(line) <= MAX_HEAD_LENGTH)
-    # A head is no sentence ("Yes, sir."), no separator, and no line in the middle of a paragraph.
+    # Headers are not sentences ("Yes, sir."), separators or lines in the middle of a paragraph.
     found = Counter(
         head_pattern(line)
         for line in lines
@@ -109,16 +109,16 @@ def find_running_heads(sample: str) -> tuple[str, ...]:
 
 
 def _is_title(line: str) -> bool:
-    """Whether fewer than half of the words begin in lower case."""
+    """Return whether fewer than half of the words begin in lower case."""
     words = [word for word in line.split() if word[0].isalpha()]
     return len(line) >= 6 and sum(word[0].islower() for word in words) < 0.5 * len(words)
 
 
 def drop_license(text: str, counts: Counter[str], *, is_license: bool | None = None) -> tuple[str, bool]:
-    """Remove Project Gutenberg's licenses; also return whether the text ends inside one.
+    """Remove Project Gutenberg's licenses, and also return whether the text ends inside one.
 
-    After an end, all is license up to the next start. `is_license` is what the chunk before returned, or None
-    at the beginning: text before a first start is license, too.
+    All text from an end mark to the next start mark is license. `is_license` is the result for the previous
+    chunk, or None at the beginning, where the text before a first start mark is license, too.
     """
     marks: list[tuple[int, int, bool]] = []
     if "GUTENBERG" in text.upper():
@@ -139,14 +139,14 @@ def drop_license(text: str, counts: Counter[str], *, is_license: bool | None = N
 
 
 def looks_binary(head: bytes) -> bool:
-    """Whether the first bytes of a file are not text: a zero byte, or a third of them not UTF-8."""
+    """Return whether the first bytes of a file are not text: a zero byte, or a third is not UTF-8."""
     if b"\0" in head:
         return True
     text = head.decode("utf-8", "replace")
     return 3 * text.count("\ufffd") > max(len(text), 1)
 
 
-def count(counts: Counter[str], kind: str, number: int) -> None:
-    """Add to a count; a count of zero is not recorded."""
+def count(counts: Counter[str], name: str, number: int) -> None:
+    """Add `number` to a count, without recording zeros."""
     if number:
-        counts[kind] += number
+        counts[name] += number

@@ -1,4 +1,4 @@
-"""Open a prepared corpus, local or remote, as one long sequence of tokens; split it, and summarize it."""
+"""Open a prepared corpus, local or remote, as one long sequence of tokens, split it and summarize it."""
 
 import mmap
 from collections import Counter, defaultdict
@@ -20,8 +20,8 @@ from albert.files import atomic_path, default_cache_dir, hash_file, hold, writin
 from albert.progress import NullReporter, Reporter
 
 CORPORA_DIR = "corpora"
-# A corpus up to this size may stay in memory. Of a larger one, pages are released as soon as they were used:
-# one access can load megabytes around it, which would count as this process's memory until the end.
+# A corpus up to this size may stay in memory. Pages of a larger one are released after use: an access can
+# load megabytes around it, which would count as memory of this process until it ends.
 LARGE_BYTES = 128 * 1024 * 1024
 _NUM_THREADS = 8
 _QUANTILES = {
@@ -37,8 +37,8 @@ class Corpus:
     manifest: Manifest
     parts: tuple[ShardPart, ...]
     starts: NDArray[np.int64]
-    sentences: tuple[int, int] | None = None  # the range of the folder's sentences that this corpus has
-    url: str | None = None  # that it was fetched from
+    sentences: tuple[int, int] | None = None  # a range of the folder's sentences, or all
+    url: str | None = None  # of a remote corpus
 
     @property
     def name(self) -> str:
@@ -62,13 +62,13 @@ class Corpus:
         return num_bytes > LARGE_BYTES and hasattr(mmap, "MADV_DONTNEED")
 
     def release(self, part: int) -> None:
-        """Release the memory of a part, if the corpus is large; the next access loads it again."""
+        """Release the memory of a part if the corpus is large; the next access loads it again."""
         file = self.parts[part].file
         if self._is_large and file is not None:
             file.madvise(mmap.MADV_DONTNEED)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process maps the files itself, rather than receiving their content.
+        # Another process maps the files itself instead of receiving their content.
         return _open_range, (self.folder, self.sentences, self.url)
 
 
@@ -80,9 +80,9 @@ def is_corpus(location: PathOrUrl) -> bool:
 def open_corpus(
     location: PathOrUrl, *, fingerprint: str | None = None, reporter: Reporter | None = None
 ) -> Corpus:
-    """Map a corpus into memory; a remote one is copied to the cache first.
+    """Map a corpus into memory; a remote one is first copied to the cache.
 
-    Raise `InputError` if its vocabulary does not have this fingerprint.
+    Raise an InputError if its vocabulary does not have this fingerprint.
     """
     folder = fetch_corpus(location, reporter=reporter)
     manifest = shards.read_manifest(folder)
@@ -93,8 +93,8 @@ def open_corpus(
     for entry in manifest.shards:
         path, size = folder / entry.name, LocalFolder(folder).find_size(entry.name)
         if size != entry.num_bytes:
-            found = "missing" if size is None else f"{size} bytes, but the manifest says {entry.num_bytes}"
-            raise FileFormatError(f"{path}: {found}; copy it again, or prepare the corpus again")
+            problem = "missing" if size is None else f"{size} bytes, expected {entry.num_bytes}"
+            raise FileFormatError(f"{path}: {problem}; copy it again, or prepare the corpus again")
         parts += shards.read_shard(path)
     url = str(location) if is_url(location) else None
     return Corpus(folder, manifest, tuple(parts), _find_token_starts(parts), url=url)
@@ -111,7 +111,7 @@ def _open_range(folder: Path, sentences: tuple[int, int] | None, url: str | None
 
 
 def narrow(corpus: Corpus, first: int, last: int) -> Corpus:
-    """Return the sentences [first, last) of a whole corpus; only the parts at the ends are copied."""
+    """Return the sentences [first, last) of a whole corpus; only parts at the ends are copied."""
     assert corpus.sentences is None, "sentences are counted from the beginning of the folder"
     parts: list[ShardPart] = []
     start = 0
@@ -125,7 +125,7 @@ def narrow(corpus: Corpus, first: int, last: int) -> Corpus:
 
 @dataclass(frozen=True)
 class SplitCorpus:
-    """The beginning of a corpus, and its end."""
+    """A corpus split into a beginning to train on and an end to evaluate on."""
 
     train: Corpus
     held_out: Corpus
@@ -134,8 +134,8 @@ class SplitCorpus:
 def hold_out(corpus: Corpus, *, share: float, max_tokens: int, min_documents: int = 1) -> SplitCorpus:
     """Hold out the last documents for evaluation: `share` of the tokens, at most about `max_tokens`.
 
-    Whole documents are held out, so that no neighbor of a held-out sentence is trained on; if the last one is
-    more than three times too long, only its end, of two sentences or more.
+    Whole documents are held out, so that no neighbor of a held-out sentence is in the training data. If the
+    last one is more than three times too long, only its end is held out, of at least two sentences.
     """
     wanted = max(1, min(round(share * corpus.num_tokens), max_tokens))
     num_sentences = sum(part.num_sentences for part in corpus.parts)
@@ -149,7 +149,7 @@ def hold_out(corpus: Corpus, *, share: float, max_tokens: int, min_documents: in
     if not 0 < cut < num_sentences or corpus.num_documents < min_documents:
         raise InputError(
             f"{corpus.name}: {num_sentences} sentences in {corpus.num_documents} documents are too few to "
-            "hold some out; prepare more text, or give a prepared corpus to evaluate on as held_out.data"
+            "hold some out; prepare more text, or set held_out.data to a prepared corpus"
         )
     return SplitCorpus(narrow(corpus, 0, cut), narrow(corpus, cut, num_sentences))
 
@@ -157,7 +157,7 @@ def hold_out(corpus: Corpus, *, share: float, max_tokens: int, min_documents: in
 def _list_tail(
     corpus: Corpus, num_tokens: int, num_documents: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the sentences end and the documents begin in the last parts, with more than so many."""
+    """Return sentence ends and document starts in the last parts with more than these numbers."""
     first = len(corpus.parts)
     found = 0
     while first and (corpus.num_tokens - corpus.starts[first] <= num_tokens or found <= num_documents):
@@ -172,7 +172,7 @@ def _list_tail(
 
 
 def keep_beginning(corpus: Corpus, part: Corpus, *, share: float) -> Corpus:
-    """Return the first `share` of `part`, which begins where the corpus does, in whole sentences."""
+    """Return the first `share` of `part`, the beginning of the corpus, in whole sentences."""
     wanted, num_sentences = share * part.num_tokens, 0
     for start, shard in zip(part.starts, part.parts, strict=False):
         left = wanted - start
@@ -181,14 +181,14 @@ def keep_beginning(corpus: Corpus, part: Corpus, *, share: float) -> Corpus:
             break
         num_sentences += shard.num_sentences
     if not num_sentences:
-        raise InputError(f"{corpus.name}: data_share {share:.3g} is less than a sentence; raise it")
+        raise InputError(f"{corpus.name}: data_share {share:.3g} is less than a sentence; increase it")
     return narrow(corpus, 0, num_sentences)
 
 
 def fetch_corpus(location: PathOrUrl, *, reporter: Reporter | None = None) -> Path:
-    """Return the folder of a corpus: its own, or for a URL that of its copy in the cache.
+    """Return the folder of a corpus, or of its copy in the cache for a URL.
 
-    A remote corpus is copied once, since an epoch reads all of it in random order. The copy is named after
+    A remote corpus is copied once, because an epoch reads all of it in random order. The copy is named after
     its manifest. If several processes need it at once, one copies it and the others wait.
     """
     if not is_url(location):
@@ -196,7 +196,7 @@ def fetch_corpus(location: PathOrUrl, *, reporter: Reporter | None = None) -> Pa
     store = RemoteFolder(str(location).rstrip("/"))
     shards.read_manifest(store)  # an error names the URL
     cache = default_cache_dir()
-    hint = "free space there, or set ALBERT_CACHE to another folder"
+    hint = "free disk space, or set ALBERT_CACHE to another folder"
     with store.reading(MANIFEST_NAME) as path, writing_to(cache, hint=hint):
         manifest = shards.read_manifest(path.parent)
         folder = cache / CORPORA_DIR / hash_file(path)[:32]
@@ -232,7 +232,7 @@ def _fetch_shards(store: RemoteFolder, manifest: Manifest, folder: Path, reporte
 
 
 def summarize_corpus(corpus: Corpus) -> dict[str, Any]:
-    """Summarize a corpus: counts from the manifest, lengths from the shards, one part at a time."""
+    """Summarize a corpus: counts from its manifest, and lengths from its shards, one part at a time."""
     lengths: dict[str, Counter[int]] = defaultdict(Counter)
     for number, part in enumerate(corpus.parts):
         for name, starts in (

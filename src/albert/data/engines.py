@@ -1,6 +1,6 @@
-"""Run a function on many tasks: in local processes, or on a Ray cluster.
+"""Run a function on many tasks in local processes or on a Ray cluster.
 
-The function is pure, so a task that is lost can be run again anywhere with the same result.
+The function is pure: a lost task can be repeated anywhere with the same result.
 """
 
 import multiprocessing
@@ -23,62 +23,62 @@ from albert.errors import AlbertError, InputError, TerminatedError, first_line, 
 
 T = TypeVar("T")
 R = TypeVar("R")
-# How often a task may lose its node or its process and be started again.
+# How often a task is started again if its node or its process is lost.
 MAX_RETRIES = 8
-# Enough waiting tasks for any cluster to see that it could grow.
+# Enough waiting tasks for a cluster to scale up.
 _MAX_SUBMITTED = 1000
-# The least that Ray accepts: only names and counts pass between the processes.
+# Ray's minimum: only names and counts are passed between processes.
 _OBJECT_STORE_BYTES = 80 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
 
 
 class WorkerError(AlbertError):
-    """A worker that was killed."""
+    """A worker process was killed."""
 
 
 class Engine(Protocol):
-    """Runs tasks inside its `with` block."""
+    """The interface that runs tasks inside a `with` block."""
 
     def __enter__(self) -> "Engine": ...
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
+    def __exit__(self, exc_type: type[BaseException] | None, *_: object) -> None: ...
 
     @property
     def num_at_once(self) -> int: ...
 
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
-        """Yield each task with its result, as they are done; the first error of a task ends the run."""
+        """Yield each task with its result as it completes; the first error of a task ends the run."""
 
 
 def build_engine(name: str, *, num_workers: int | None = None, address: str | None = None) -> Engine:
-    """Build the engine `local`, with one process by default, or `ray`, with all cores of a cluster."""
+    """Build the engine `local`, by default with one process, or `ray`, by default with all cores."""
     if num_workers is not None and num_workers < 1:
-        raise InputError(f"{num_workers} workers are too few; at least 1")
+        raise InputError(f"the number of workers is {num_workers}; set it to at least 1")
     if name == "ray":
         return RayEngine(num_workers, address=address)
     if name != "local":
-        raise InputError(f"engine {name!r} is unknown; local, or ray for a cluster")
+        raise InputError(f"unknown engine {name!r}; choose local, or ray for a cluster")
     if address is not None:
-        raise InputError(f"address {address} is for a cluster; add --engine ray, or leave it out")
+        raise InputError(f"address {address} is for a cluster; add --engine ray, or omit it")
     return LocalEngine(num_workers or 1)
 
 
 class LocalEngine:
-    """Local processes, started when they are first needed."""
+    """Local processes, which are started when they are first needed."""
 
     def __init__(self, num_workers: int) -> None:
         self.num_at_once = num_workers
         self._pool: ProcessPoolExecutor | None = None
-        self._handler: Any = None  # of SIGTERM, before the pool
+        self._handler: Any = None  # the previous one of SIGTERM
 
     def __enter__(self) -> "LocalEngine":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, exc_type: type[BaseException] | None, *_: object) -> None:
         if self._pool is None:
             return
-        if kind is not None:
-            # After Ctrl-C or an error no task need end: files appear complete or not at all.
+        if exc_type is not None:
+            # After Ctrl-C or an error, tasks may be killed: files appear complete or not at all.
             for process in list((self._pool._processes or {}).values()):
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -86,7 +86,7 @@ class LocalEngine:
             signal.signal(signal.SIGTERM, self._handler)
 
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
-        """Yield each task with its result; with one worker, tasks run in this process."""
+        """Yield each task with its result; a single worker is this process."""
         if self.num_at_once <= 1 or len(tasks) <= 1:
             for task in tasks:
                 yield task, function(task)
@@ -95,7 +95,7 @@ class LocalEngine:
         running: dict[Future[R], T] = {}
         try:
             while waiting or running:
-                # No more than can run: a task that a worker has fetched cannot be cancelled on Ctrl-C.
+                # Submit no more than can run: a task that a worker has fetched cannot be canceled on Ctrl-C.
                 while waiting and len(running) < self.num_at_once:
                     task = waiting.popleft()
                     running[self._open_pool().submit(function, task)] = task
@@ -103,13 +103,13 @@ class LocalEngine:
                     yield running.pop(done), done.result()
         except BrokenProcessPool as error:
             raise WorkerError(
-                "a worker was killed, perhaps because memory ran out; run the same command again "
-                "(what is done is kept), or with fewer --workers"
+                "a worker was killed, perhaps because memory ran out; run the same command again (finished "
+                "work is kept), or with fewer --workers"
             ) from error
 
     def _open_pool(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            # Spawned: a fork would copy locks that threads of numpy or Arrow hold.
+            # Spawned, because a fork would copy locks that threads of numpy or Arrow hold.
             context = multiprocessing.get_context("spawn")
             if threading.current_thread() is threading.main_thread():
                 self._handler = signal.signal(signal.SIGTERM, _terminate)
@@ -122,13 +122,13 @@ def _terminate(*_: object) -> NoReturn:
 
 
 def _start_worker() -> None:
-    # Ctrl-C is handled by the parent. A worker whose parent was killed would wait for a task forever.
+    # The parent handles Ctrl-C. Without the thread, workers of a killed parent would wait for tasks forever.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 def exit_with_parent() -> None:
-    """Wait until the parent of this process ends, and end the process."""
+    """Wait until the parent process ends, then exit."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -136,7 +136,7 @@ def exit_with_parent() -> None:
 
 
 class RayEngine:
-    """A Ray cluster: the running one at `address` or $RAY_ADDRESS, else one started for the `with` block."""
+    """A Ray cluster: the one at `address` or $RAY_ADDRESS, or a local one for the `with` block."""
 
     def __init__(self, num_workers: int | None = None, *, address: str | None = None) -> None:
         try:
@@ -153,7 +153,7 @@ class RayEngine:
         # Ray reports a lost node on stdout, where --json prints its result.
         self._open.enter_context(redirect_stdout(sys.stderr))
         if not self._ray.is_initialized():
-            self._open.callback(self._ray.shutdown)  # which ends what still runs
+            self._open.callback(self._ray.shutdown)  # also ends running tasks
             self._connect()
         return self
 
@@ -166,7 +166,7 @@ class RayEngine:
         return min(self._num_workers or num_cores, num_cores)
 
     def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
-        """Yield each task with its result; a task's own error is raised as it is."""
+        """Yield each task with its result; errors of a task are raised unchanged."""
         remote = self._ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_run_task)
         limit = min(self._num_workers or _MAX_SUBMITTED, _MAX_SUBMITTED)
         waiting = deque(tasks)
@@ -186,7 +186,7 @@ class RayEngine:
         except self._ray.exceptions.RayError as failure:
             raise WorkerError(
                 f"the cluster lost a task {MAX_RETRIES + 1} times ({first_line(failure)}), perhaps because "
-                "memory ran out; run the same command again (what is done is kept), or with fewer --workers"
+                "memory ran out; run the same command again (finished work is kept), or with fewer --workers"
             ) from failure
         if error is not None:
             raise error
@@ -202,21 +202,21 @@ class RayEngine:
             return
         host, colon, port = address.removeprefix("ray://").rpartition(":")
         try:
-            if colon and port.isdecimal():  # not `auto`; Ray itself would try for a minute
+            if colon and port.isdecimal():  # not `auto`; Ray would retry for a minute
                 socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
             self._ray.init(address=address, **quiet)
         except Exception as error:  # Ray's own, gRPC's and the system's
             raise InputError(
-                f"address {address}: no Ray cluster is reached there ({first_line(error)}); give the "
-                "host:port that `ray start --head` printed, and join this machine to the cluster"
+                f"address {address}: cannot connect to a Ray cluster ({first_line(error)}); give the "
+                "host:port that `ray start --head` prints, and add this machine to the cluster"
             ) from error
 
 
 def _run_task(function: Callable[[T], R], task: T, version: str) -> tuple[R | None, AlbertError | None]:
-    """Run a task on a node of the cluster; a user's error is returned, so that Ray does not retry it."""
+    """Run a task on a cluster node; an AlbertError is returned, so that Ray does not retry the task."""
     try:
         if version != __version__:
-            raise InputError(f"{socket.gethostname()}: has albert {__version__}; install {version} there")
+            raise InputError(f"{socket.gethostname()}: has albert {__version__}; install albert {version}")
         return function(task), None
     except AlbertError as error:
         return None, error

@@ -1,7 +1,7 @@
-"""Detect how the lines of a text are laid out, and join them into documents of paragraphs.
+"""Detect the line layout of a text, and join lines into documents of paragraphs.
 
-Hard-wrapped lines end in mid-sentence. If each sentence has its own line, hardly a line holds the end of one
-and the beginning of the next. If blank lines separate documents, hardly a line is alone between two of them.
+Hard-wrapped lines end in the middle of sentences. If each sentence has its own line, few lines contain the
+end of one and the beginning of the next. If blank lines separate documents, few are around single lines.
 """
 
 import re
@@ -23,7 +23,7 @@ LAYOUTS = {
     "wrapped": "hard-wrapped, blank lines between paragraphs",
     "dense": "hard-wrapped, no blank lines between paragraphs",
 }
-# Longer lines were not wrapped for a screen or a page.
+# Lines wrapped for a screen or a page are not longer.
 MAX_WRAPPED_WIDTH = 130
 _MARKS = frozenset(f"{SENTENCE_MARKS}:;：；")
 _CLOSING = "\"'”’»«)]*_"
@@ -31,15 +31,15 @@ _LAST = frozenset('"”»—-')
 _STARTS_INSIDE = re.compile(
     rf"[{SENTENCE_MARKS}][\"'”’»)\]]*[ ]+[\"'“‘«(\[]*(?=[^\W\d_a-zà-öø-ÿ])|[。！？][”’」』]*(?=.)"
 )
-# No document is held in memory beyond this: a longer one is cut between two paragraphs.
+# Bounds the memory: a longer document is split between two paragraphs.
 MAX_DOCUMENT_CHARACTERS = 1 << 22
-# A paragraph is cut by a page break, rarely by two; more parts than this are no paragraph.
+# The maximum number of parts into which page breaks may split a paragraph.
 MAX_JOINED = 8
 _BLANK = re.compile(r"\n[ \t\u00a0]*\n\s*")
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _HYPHEN_END = re.compile(r"([^\W\d_]+)-$")
 _WORD_START = re.compile(r"[^\W\d_]+")
-# Letters and digits, Braille, and emoji, which may be all that somebody says.
+# Letters, digits, Braille and emoji, which may be a whole paragraph.
 _HAS_CONTENT = re.compile(r"[\w\u2801-\u28ff\U0001f300-\U0001faff]")
 # Letters of scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, Chinese, Japanese, Yi.
 _UNSPACED = (
@@ -47,7 +47,7 @@ _UNSPACED = (
     "\ua000-\ua4cf\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
 _WIDE_MARKS = "\u3001-\u3004\u3008-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
-# Where they were wrapped there was no space either; nor is there any beside a full-width mark.
+# A line end between two of these letters, or beside a full-width mark, stands for no space.
 _UNSPACED_END = re.compile(
     rf"\n(?:(?=[{_UNSPACED}])(?<=[{_UNSPACED}]\n)|(?=[{_WIDE_MARKS}])|(?<=[{_WIDE_MARKS}]\n))"
 )
@@ -55,7 +55,7 @@ _UNSPACED_END = re.compile(
 
 @dataclass(frozen=True)
 class Layout:
-    """How lines make paragraphs; one that is shorter than `width` even with the next word ends one."""
+    """How lines form paragraphs; a line that has space for the next word within `width` ends one."""
 
     name: str
     width: int = MAX_WRAPPED_WIDTH
@@ -70,7 +70,7 @@ def _ends_sentence(line: str) -> bool:
 
 
 def choose_layout(name: str | None, sample: str) -> Layout:
-    """Return the layout of this name, measured on a sample; without a name, detect it."""
+    """Return the named layout with its measures on a sample, or detect the layout if the name is None."""
     lines = [line.rstrip() for line in sample.split("\n")]
     pairs = [(a, b) for a, b in pairwise(lines) if a.strip() and b.strip()]
     if name is None:
@@ -99,7 +99,7 @@ def _detect_layout(lines: list[str], pairs: list[tuple[str, str]]) -> Layout:
 
 
 def _are_wrapped(pairs: list[tuple[str, str]], num_blocks: int) -> bool:
-    """Whether enough lines end in mid-sentence, and they are not long."""
+    """Return whether enough lines end in the middle of a sentence, and lines are not long."""
     if len(pairs) < 3 or len(pairs) < 0.2 * num_blocks:
         return False
     if statistics.median(len(a) for a, _ in pairs) > MAX_WRAPPED_WIDTH:
@@ -108,7 +108,7 @@ def _are_wrapped(pairs: list[tuple[str, str]], num_blocks: int) -> bool:
 
 
 def _measure_wrapping(pairs: list[tuple[str, str]]) -> Layout:
-    # Lines that stop in mid-sentence had no space for the next word, but for a few odd ones.
+    # Lines that end in the middle of a sentence had no space for the next word, with few exceptions.
     unfinished = [(a, b) for a, b in pairs if not _ends_sentence(a)]
     certain = [(a, b) for a, b in unfinished if b.lstrip()[0].islower()] or unfinished
     filled = sorted(_fill(a, b) for a, b in certain)
@@ -118,7 +118,7 @@ def _measure_wrapping(pairs: list[tuple[str, str]]) -> Layout:
 
 
 def _begins_paragraph(before: str, line: str, layout: Layout) -> bool:
-    """Whether a line of a dense text begins a paragraph: it is indented, or fits on the line before."""
+    """Return whether a line of a dense text begins a paragraph: indented, or short enough to fit before."""
     if layout.is_indented:
         return line[0] in " \t"
     if len(before) >= layout.width - 2 or not _ends_sentence(before):
@@ -127,7 +127,7 @@ def _begins_paragraph(before: str, line: str, layout: Layout) -> bool:
 
 
 def _fill(line: str, following: str) -> int:
-    """Return how long a line would be with the first word of the next."""
+    """Return the length of a line with the first word of the next."""
     return len(line) + 1 + len(following.split(maxsplit=1)[0])
 
 
@@ -140,7 +140,7 @@ class RawDocument:
 
 
 class Joiner:
-    """Joins wrapped lines; the words of a sample, read if needed, tell what a hyphen at a line's end is."""
+    """Join wrapped lines; the words of a sample, read on demand, decide about hyphens at line ends."""
 
     def __init__(self, read_sample: Callable[[], str]) -> None:
         self._read_sample = read_sample
@@ -150,7 +150,7 @@ class Joiner:
         return frozenset(_WORDS.findall(self._read_sample().lower()))
 
     def join(self, lines: Sequence[str]) -> str:
-        """Join lines to one; words that were hyphenated are joined, and compounds keep their hyphen."""
+        """Join lines to one; hyphenated words are joined, and compounds keep their hyphen."""
         framed = "\n".join(lines)
         if not framed.isascii():
             framed = _UNSPACED_END.sub("", framed)
@@ -172,19 +172,19 @@ class Joiner:
 
 
 def iter_raw_documents(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[RawDocument]:
-    """Yield the documents of a text, given in chunks of whole lines."""
-    if layout.name in _BOOK_READERS:
-        # All as one document, cut where it would grow too long.
-        joined = join_page_breaks(_BOOK_READERS[layout.name](chunks, layout, joiner))
+    """Yield the documents of a text that is given in chunks of whole lines."""
+    if layout.name in _PARAGRAPH_READERS:
+        # One document, which is split where it would be too long.
+        joined = join_page_breaks(_PARAGRAPH_READERS[layout.name](chunks, layout, joiner))
         yield from map(RawDocument, iter_groups(joined, (len, MAX_DOCUMENT_CHARACTERS)))
         return
     is_split = layout.name == "sentences"
-    for lines in filter(None, map(split_lines, iter_blocks(chunks))):  # a blank line is a border here
+    for lines in filter(None, map(split_lines, iter_blocks(chunks))):  # blank lines separate documents
         yield RawDocument(lines if is_split else list(join_page_breaks(lines)), is_split)
 
 
 def iter_blocks(chunks: Iterable[str]) -> Iterator[str]:
-    """Yield the texts between blank lines; one that is too long for a document is cut after a line."""
+    """Yield the texts between blank lines; one that is too long for a document is split after a line."""
     rest = ""
     for chunk in chunks:
         *blocks, rest = _BLANK.split(rest + chunk)
@@ -197,7 +197,7 @@ def iter_blocks(chunks: Iterable[str]) -> Iterator[str]:
 
 
 def split_lines(block: str) -> list[str]:
-    """Return the lines of a block that are not blank, stripped."""
+    """Split a block into stripped lines without blank ones."""
     return list(filter(None, map(str.strip, block.split("\n"))))
 
 
@@ -208,7 +208,7 @@ def _iter_wrapped(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iter
 
 
 def _iter_spaced(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterator[str]:
-    """Yield each line as a paragraph, except for stretches of wrapped lines."""
+    """Yield each line as a paragraph, but join wrapped lines."""
 
     def continues(before: str, line: str) -> bool:
         return len(before) <= layout.width and not _ends_sentence(before)
@@ -223,7 +223,7 @@ def _iter_spaced(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Itera
 
 
 def _join_runs(lines: list[str], continues: Callable[[str, str], bool], joiner: Joiner) -> Iterator[str]:
-    """Join each line to the one before where `continues` says so."""
+    """Join each line to the previous one if `continues` returns True."""
     run = [lines[0]]
     for before, line in pairwise(lines):
         if not continues(before, line):
@@ -252,13 +252,13 @@ def _iter_dense(chunks: Iterable[str], layout: Layout, joiner: Joiner) -> Iterat
         yield joiner.join(gathered)
 
 
-_BOOK_READERS = {"wrapped": _iter_wrapped, "spaced": _iter_spaced, "dense": _iter_dense}
+_PARAGRAPH_READERS = {"wrapped": _iter_wrapped, "spaced": _iter_spaced, "dense": _iter_dense}
 
 
 def join_page_breaks(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Join an unfinished paragraph with the next if a page break cut it: if that begins in lower case.
+    """Join paragraphs that a page break split: the first is unfinished and the next begins in lower case.
 
-    If the unfinished one begins in lower case itself, the text has no capitals and nothing is joined.
+    If the first one also begins in lower case, the text has no capitals and nothing is joined.
     """
     run: list[str] = []
     for paragraph in paragraphs:
@@ -278,13 +278,13 @@ def join_page_breaks(paragraphs: Iterable[str]) -> Iterator[str]:
 
 
 def cut_passages(documents: Iterable[RawDocument], num_characters: int | None) -> Iterator[RawDocument]:
-    """Cut documents into passages of whole paragraphs of at least so many characters; None cuts nothing."""
+    """Split documents into passages of whole paragraphs of at least `num_characters`; None splits nothing."""
     for document in documents:
         if num_characters is None:
             yield document
             continue
         passages = list(iter_groups(document.paragraphs, (len, num_characters))) or [[]]
-        if len(passages) > 1 and sum(map(len, passages[-1])) < num_characters:  # a shorter rest
+        if len(passages) > 1 and sum(map(len, passages[-1])) < num_characters:  # append a shorter rest
             passages[-2:] = [passages[-2] + passages[-1]]
         yield from (RawDocument(passage, document.is_split) for passage in passages)
 

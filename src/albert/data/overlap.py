@@ -1,8 +1,8 @@
-"""Find how many texts of a task's files occur in a corpus.
+"""Count the texts of a task's files that occur in a corpus.
 
-A text *occurs whole* if its tokens are consecutive inside one document of the corpus. It *overlaps* if a run
-of n of its tokens is (13 by default); `share` is how much of it is in such runs. Texts of fewer than n tokens
-are counted apart. The corpus is streamed: memory depends on the task's files alone.
+A text *occurs whole* if its tokens are consecutive inside one document of the corpus. It *overlaps* if n
+consecutive tokens of it are (13 by default); `share` is the part of its tokens in such runs. Texts of fewer
+than n tokens are counted separately. The corpus is streamed, so memory depends on the task's files only.
 """
 
 import csv
@@ -35,7 +35,7 @@ Hashes = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class OverlapExample:
-    """A text that was found."""
+    """A text that occurs in the corpus, in part or whole."""
 
     text: str
     share: float
@@ -44,7 +44,7 @@ class OverlapExample:
 
 @dataclass(frozen=True)
 class FileOverlap:
-    """What was found of one file."""
+    """The number of texts of one file that occur in the corpus."""
 
     name: str
     num_texts: int
@@ -68,17 +68,17 @@ class _Text:
 def find_overlap(
     corpus: Corpus, paths: Sequence[Path], tokenizer: Tokenizer, *, num_tokens: int = NUM_TOKENS
 ) -> list[FileOverlap]:
-    """Look for the texts of each file in the corpus, by runs of `num_tokens` tokens."""
+    """Search the corpus for runs of `num_tokens` tokens of the texts of each file."""
     if num_tokens < 1:
-        raise InputError(f"runs of {num_tokens} tokens are too short; at least 1")
+        raise InputError(f"the number of tokens is {num_tokens}; set it to at least 1")
     reject_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
     counts: dict[Path, int] = {}
     texts: list[_Text] = []
     for path in paths:
-        # A text that is in a file twice, as a passage with its questions, is one text.
+        # A text that is repeated in a file, such as the passage of several questions, counts once.
         distinct = list(dict.fromkeys(text.strip() for text in iter_texts(path) if text.strip()))
         if not distinct:
-            raise InputError(f"{path}: no text in it; give the files of a task")
+            raise InputError(f"{path}: contains no text; give the files of a task")
         counts[path] = len(distinct)
         for group in iter_groups(distinct, (lambda _: 1, _CHUNK_TEXTS)):
             for text, row in zip(group, tokenizer.encode_ids(group), strict=True):
@@ -126,7 +126,7 @@ def iter_texts(path: Path) -> Iterator[str]:
     if looks_binary(data[:HEAD_BYTES]):
         raise FileFormatError(f"{path}: not UTF-8 text; convert it to .tsv, .csv, .jsonl or lines of text")
     text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.removesuffix("\n").split("\n")  # other characters that end lines may be inside a text
+    lines = text.removesuffix("\n").split("\n")  # Unicode's other line ends may be inside a text
     format = find_format(path)
     if format == "tsv":
         yield from (cell for line in lines for cell in line.split("\t"))
@@ -153,14 +153,14 @@ def _iter_strings(value: Any) -> Iterator[str]:
 
 
 def hash_runs(tokens: NDArray[Any], num_tokens: int) -> Hashes:
-    """Return a 64-bit hash of every run of `num_tokens` ids."""
+    """Compute a 64-bit hash of every run of `num_tokens` ids."""
     factors = np.random.Generator(np.random.PCG64(13)).integers(1 << 62, size=num_tokens, dtype=np.uint64)
     count = max(len(tokens) - num_tokens + 1, 0)
     hashes = np.zeros(count, dtype=np.uint64)
     numbers = tokens.astype(np.uint64) + np.uint64(1)
     for k, factor in enumerate(factors):
         hashes += numbers[k : k + count] * (factor * np.uint64(2) + np.uint64(1))
-    # The products leave the low bits regular; one round of mixing makes all bits fit for a table.
+    # The low bits of the products are regular; one round of mixing makes all bits usable in a table.
     hashes ^= hashes >> np.uint64(31)
     hashes *= np.uint64(0x9E3779B97F4A7C15)
     hashes ^= hashes >> np.uint64(29)
@@ -170,8 +170,8 @@ def hash_runs(tokens: NDArray[Any], num_tokens: int) -> Hashes:
 def _scan(
     corpus: Corpus, texts: Sequence[_Text], wanted: Hashes, is_found: NDArray[np.bool_], num_tokens: int
 ) -> None:
-    """Mark the wanted hashes that the corpus has, and the texts that it has whole."""
-    # Most runs of the corpus are in no text: a table of bits rules those out.
+    """Mark the `wanted` hashes that occur in the corpus, and the texts that occur whole."""
+    # A table of bits rules out most runs of the corpus, which are in no text.
     shift = np.uint64(64 - _FILTER_BITS)
     table = np.zeros(1 << _FILTER_BITS, dtype=np.bool_)
     table[wanted >> shift] = True
@@ -182,13 +182,13 @@ def _scan(
         corpus.release(max(number - 1, 0))
         for start in range(0, max(len(part.tokens) - num_tokens + 1, 0), _BLOCK):
             hashes = hash_runs(part.tokens[start : start + _BLOCK + num_tokens - 1], num_tokens)
-            near = np.flatnonzero(table[hashes >> shift])
-            spots = np.searchsorted(wanted, hashes[near])
-            spots[spots == len(wanted)] = 0
-            is_hit = wanted[spots] == hashes[near]
-            hits = near[is_hit]
+            candidates = np.flatnonzero(table[hashes >> shift])
+            indices = np.searchsorted(wanted, hashes[candidates])
+            indices[indices == len(wanted)] = 0
+            is_hit = wanted[indices] == hashes[candidates]
+            hits = candidates[is_hit]
             inside = _is_inside(part, start + hits, num_tokens)
-            is_found[spots[is_hit][inside]] = True
+            is_found[indices[is_hit][inside]] = True
             for hit in hits[inside].tolist():
                 for text in beginning.get(int(hashes[hit]), ()):
                     first, size = start + hit, len(text.ids)
@@ -197,8 +197,8 @@ def _scan(
 
 
 def _is_inside(part: ShardPart, starts: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
-    """Whether runs of a length that begin here are inside one document."""
-    borders = part.sentence_starts[part.document_starts]
-    ends = borders[np.searchsorted(borders, starts, side="right")]
+    """Return whether runs of `length` tokens from these starts are inside one document."""
+    document_starts = part.sentence_starts[part.document_starts]
+    ends = document_starts[np.searchsorted(document_starts, starts, side="right")]
     inside: NDArray[np.bool_] = starts + length <= ends
     return inside

@@ -1,9 +1,9 @@
-"""Prepare a corpus: from text files and datasets to a folder of shards, vocabulary and manifest.
+"""Prepare a corpus: convert text files and datasets to a folder of shards, vocabulary and manifest.
 
-The first pass cleans and hashes the text of each unit of work; then the first occurrence of each hash, in
-source order, is found; the second pass writes the shards without duplicates; last comes the manifest. Each
-pass is a pure function of its task. Finished work is recorded in a scratch folder under a key of all that it
-depends on, so that an interrupted run resumes where it stopped and repeats only what no longer fits.
+The first pass cleans and hashes the text of each unit of work. Then duplicates are found by their hashes, in
+the order of the sources. The second pass writes the shards without duplicates, and the manifest follows. A
+pass is a pure function of its task. Finished units are recorded in a scratch folder under a key of everything
+they depend on, so that an interrupted run resumes where it stopped and repeats only units with another key.
 """
 
 import hashlib
@@ -37,46 +37,45 @@ from albert.files import hash_file, hold, read_json, read_text, writing_to
 from albert.progress import NullReporter, Reporter
 from albert.settings import Settings, build_settings
 from albert.text.folder import load_tokenizer
-from albert.text.sentences import find_rules, split_sentences
+from albert.text.sentences import find_rules, iter_sentences
 from albert.text.tokenizer import Tokenizer
 
 SCRATCH_NAME = ".prepare"
 RUN_NAME = "run.txt"
-# To be raised with every change of the results of cleaning, splitting or tokenizing: results of another
-# version are not resumed.
+# Increase it when results of cleaning, splitting or tokenizing change: a run does not resume other versions.
 PREPARE_VERSION = 4
 MAX_SHARD_TOKENS = 1 << 26
-# About a thousand sentences at a time suit SentencePiece best.
+# SentencePiece is fastest with about a thousand sentences at a time.
 _BATCH_SENTENCES = 1000
 _BATCH_CHARACTERS = 1 << 18
 _MAX_LISTED = 20  # sources whose layouts are listed one by one
-_NO_SPACE_HINT = "free some space and run the same command again: what is done is kept"
+_NO_SPACE_HINT = "free disk space and run the same command again: finished work is kept"
 
 Hashes = NDArray[np.uint64]
 
 
 class PrepareSettings(Settings):
-    """What changes the bytes of a corpus, besides its sources and its vocabulary."""
+    """The settings on which the bytes of a corpus depend, besides its sources and vocabulary."""
 
     language: str = "en"
     text_key: str = "text"
     layout: str | None = None
-    # Shorter paragraphs may repeat: "Yes.", "Chapter I", "What do you mean by that?" she asked.
+    # Shorter paragraphs may be repeated, such as "Yes." or "Chapter I".
     min_duplicate_characters: PositiveInt = 64
-    # Cut documents into passages of whole paragraphs of at least so many characters, each a document.
+    # Split documents into passages of whole paragraphs with at least so many characters.
     passage_characters: PositiveInt | None = None
 
     @field_validator("layout")
     @classmethod
     def _check_layout(cls, layout: str | None) -> str | None:
         if layout is not None and layout not in LAYOUTS:
-            raise ValueError(f"unknown; one of {', '.join(LAYOUTS)}")
+            raise ValueError(f"unknown; choose from {', '.join(LAYOUTS)}")
         return layout
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all units of a run share, in any process; `vocabulary` is the tokenizer's fingerprint."""
+    """The settings that all units of a run share; `vocabulary` is the tokenizer's fingerprint."""
 
     out: Storage
     settings: PrepareSettings
@@ -86,7 +85,7 @@ class Job:
 
     @property
     def scratch(self) -> Storage:
-        return self.out.below(SCRATCH_NAME)
+        return self.out.subfolder(SCRATCH_NAME)
 
     @property
     def read_options(self) -> ReadOptions:
@@ -114,18 +113,18 @@ def prepare_corpus(
     reporter: Reporter | None = None,
     unit_bytes: int | None = None,
 ) -> Manifest:
-    """Prepare a corpus, or resume one; the bytes depend on sources, vocabulary and settings alone.
+    """Prepare a corpus, or resume its preparation; its bytes depend on sources, vocabulary and settings only.
 
-    `paths` are files, folders, URLs, or `hf:NAME[@CONFIG][:SPLIT]`. `out` must be empty or hold this corpus;
-    `overwrite` replaces a corpus of other settings, vocabulary or sources. `engine` is `local` or `ray`, and
-    `address` that of a running Ray cluster. `unit_bytes` is about how much text a shard is made of.
+    `paths` are files, folders, URLs, or `hf:NAME[@CONFIG][:SPLIT]`. `out` must be empty or contain this
+    corpus; `overwrite` replaces one of other settings, vocabulary or sources. `engine` is `local` or `ray`,
+    and `address` that of a running Ray cluster. `unit_bytes` is the approximate amount of text per shard.
     """
     settings = settings or PrepareSettings()
     reporter = reporter or NullReporter()
     find_rules(settings.language)  # raises if the language is unknown
     workers = build_engine(engine, num_workers=num_workers, address=address)
     tokenizer = load_tokenizer(Path(vocab))
-    if engine != "local":  # processes on other machines have another working directory
+    if engine != "local":  # other machines have another working directory
         paths, out = [_make_absolute(path) for path in paths], _make_absolute(out)
     found = sources.find_sources(paths, excluding=out)
     job = Job(storage.open_storage(out), settings, tokenizer.fingerprint, tokenizer.is_per_character)
@@ -134,7 +133,7 @@ def prepare_corpus(
         reporter.say("ignored: " + ", ".join(f"{number} × {suffix}" for suffix, number in ignored.items()))
     busy = f"{job.out.location}: another run is preparing there; wait for it, or choose another --out"
     with hold(job.scratch.lock_path, busy=busy), workers as started:
-        for folder in (job.out, job.scratch, job.out.below(SHARDS_DIR), job.out.below(VOCAB_DIR)):
+        for folder in (job.out, job.scratch, job.out.subfolder(SHARDS_DIR), job.out.subfolder(VOCAB_DIR)):
             folder.remove_unfinished()
         with job.scratch.writing(RUN_NAME) as path:
             path.write_text(job.run_id)
@@ -150,9 +149,9 @@ def _make_absolute(path: PathOrUrl) -> PathOrUrl:
 
 
 def _check_out(job: Job, given: Sequence[Source], overwrite: bool) -> Manifest | None:
-    """Return the manifest of a finished corpus; raise `InputError` if `out` holds something else.
+    """Return the manifest of a finished corpus; raise an InputError if `out` contains anything else.
 
-    More sources, or changed ones, are another state of the same corpus; fewer are another corpus.
+    With additional or changed sources it is the same corpus, with fewer another one.
     """
     out = job.out
     found = out.list_names()
@@ -163,7 +162,7 @@ def _check_out(job: Job, given: Sequence[Source], overwrite: bool) -> Manifest |
     manifest = shards.read_manifest(out)
     if overwrite:
         return None
-    # Files of different folders may share a name: there must be as many of it.
+    # Names are counted, because files of different folders may have the same name.
     missing = Counter(each.name for each in manifest.sources) - Counter(each.name for each in given)
     if manifest.vocabulary != job.vocabulary:
         other = "another vocabulary"
@@ -191,7 +190,7 @@ def _prepare(run: _Run, given: Sequence[Source], unit_bytes: int, before: Manife
     )
     if before is not None and before.sources == entries and _are_complete(out, before.shards):
         shards.save_vocabulary(out, run.tokenizer)  # in case it was lost or damaged
-        run.reporter.say(f"{out.location}: is prepared already, and nothing has changed")
+        run.reporter.say(f"{out.location}: already prepared, nothing has changed")
         return before
     _report_layouts(surveys, run.reporter)
     tasks = _build_tasks(run.job, surveys, unit_bytes)
@@ -200,10 +199,10 @@ def _prepare(run: _Run, given: Sequence[Source], unit_bytes: int, before: Manife
     tasks, num_documents = _mark_duplicates(tasks)
     if not num_documents:
         dropped = _count_dropped(surveys, hashed)
-        reason = ", ".join(f"{number} {kind}" for kind, number in dropped.items())
+        reason = ", ".join(f"{number} {name}" for name, number in dropped.items())
         names = ", ".join(source.path for source in given[:3]) + (" …" if len(given) > 3 else "")
-        raise InputError(f"{names}: no text was found ({reason or 'nothing dropped'}); give other sources")
-    # All sources were read completely: until now, a corpus that was here before stays as it was.
+        raise InputError(f"{names}: no text found ({reason or 'nothing dropped'}); give other sources")
+    # All sources have been read. Until now, an existing corpus stays unchanged.
     out.remove(MANIFEST_NAME)
     shards.save_vocabulary(out, run.tokenizer)
     records = _run_pass(run, "writing", write_unit, tasks)
@@ -222,7 +221,7 @@ def _prepare(run: _Run, given: Sequence[Source], unit_bytes: int, before: Manife
         shards=tuple(written),
     )
     known = {shard.name for shard in written}
-    for name in (f"{SHARDS_DIR}/{name}" for name in out.below(SHARDS_DIR).list_names()):
+    for name in (f"{SHARDS_DIR}/{name}" for name in out.subfolder(SHARDS_DIR).list_names()):
         if name not in known:  # left by an earlier run
             out.remove(name)
     shards.write_manifest(out, manifest)
@@ -233,7 +232,7 @@ def _survey(run: _Run, given: Sequence[Source], unit_bytes: int) -> list[SourceS
     options, layout = run.job.read_options, run.job.settings.layout
     sizes = {source: sources.measure_source(source)[0] for source in given}  # a path may be given twice
     tasks = [sources.SurveyTask(source, options, layout, unit_bytes) for source in sizes]
-    progress = ByteProgress(run.reporter, "looking", total=sum(sizes.values()))
+    progress = ByteProgress(run.reporter, "scanning", total=sum(sizes.values()))
     found: dict[Source, SourceSurvey] = {}
     for task, survey in run.engine.run(sources.survey_source, tasks):
         found[task.source] = survey
@@ -266,9 +265,9 @@ def _count_dropped(surveys: Sequence[SourceSurvey], records: "Iterable[UnitRecor
 
 @dataclass(frozen=True)
 class UnitTask:
-    """A unit of work: slices of one or of several sources.
+    """A unit of work: slices of one or several sources.
 
-    `key` is a hash of what the result depends on, and `dropped` is what the first pass cleaned away.
+    `key` is a hash of everything the result depends on; `dropped` counts what the first pass removed.
     """
 
     index: int
@@ -281,13 +280,13 @@ class UnitTask:
     def num_bytes(self) -> int:
         return sum(part.num_bytes for part in self.slices)
 
-    def name(self, kind: str, suffix: str) -> str:
+    def name(self, stem: str, suffix: str) -> str:
         """Return the name of one of the unit's scratch files."""
-        return f"{kind}-{self.index:05d}{suffix}"
+        return f"{stem}-{self.index:05d}{suffix}"
 
 
 def _build_tasks(job: Job, surveys: Sequence[SourceSurvey], unit_bytes: int) -> list[UnitTask]:
-    """Build the units of work in source order: large sources in slices, small ones together."""
+    """Group slices into units of work, in source order: small sources share a unit."""
     groups: list[list[Slice]] = []
     num_bytes = 0
     for part in (part for survey in surveys for part in survey.slices):
@@ -304,10 +303,9 @@ def _build_tasks(job: Job, surveys: Sequence[SourceSurvey], unit_bytes: int) -> 
 
 
 def _describe_slice(part: Slice) -> list[object]:
-    """Return what the documents of a slice depend on: contents and borders, not paths."""
-    survey = part.survey
-    layout = asdict(survey.layout)
-    return [survey.source.name, survey.source.kind, survey.sha256, part.start, part.end, layout, survey.heads]
+    """Return what the documents of a slice depend on: its content and its boundaries, not its path."""
+    survey, source, layout = part.survey, part.survey.source, asdict(part.survey.layout)
+    return [source.name, source.format, survey.sha256, part.start, part.end, layout, survey.heads]
 
 
 def _build_key(*parts: object) -> str:
@@ -316,7 +314,7 @@ def _build_key(*parts: object) -> str:
 
 
 class UnitRecord(Settings):
-    """The record of one pass over a unit, written after its files."""
+    """The record of a pass over a unit, which is written after its files."""
 
     key: str
     dropped: dict[str, int]
@@ -329,12 +327,12 @@ class UnitRecord(Settings):
 def _run_pass(
     run: _Run, stage: str, function: Callable[[UnitTask], UnitRecord], tasks: Sequence[UnitTask]
 ) -> list[UnitRecord]:
-    """Run the tasks that are not done yet, and return the record of every unit, in order."""
+    """Run the tasks that are not finished, and return the record of every unit in order."""
     records = {task.index: record for task in tasks if (record := _find_record(task, stage)) is not None}
     waiting = [task for task in tasks if task.index not in records]
     total = sum(task.num_bytes for task in tasks)
     if records:
-        run.reporter.say(f"{stage}: {len(records)} of {len(tasks)} units were done before")
+        run.reporter.say(f"{stage}: {len(records)} of {len(tasks)} units are already finished")
     done = total - sum(task.num_bytes for task in waiting)
     progress = ByteProgress(run.reporter, stage, total=total, done=done)
     for task, record in run.engine.run(function, waiting):
@@ -344,7 +342,7 @@ def _run_pass(
 
 
 def _find_record(task: UnitTask, stage: str) -> UnitRecord | None:
-    """Read the record of a unit; None if it is missing, broken, or of another task."""
+    """Read the record of a unit; return None if it is missing, damaged, or of another task."""
     scratch, name = task.job.scratch, task.name(stage, ".json")
     try:
         with scratch.reading(name) as path:
@@ -359,7 +357,7 @@ def _find_record(task: UnitTask, stage: str) -> UnitRecord | None:
 
 
 def _open_scratch(job: Job) -> Storage:
-    """Open the scratch folder, if it is the run's own: another machine may see another disk there."""
+    """Open the scratch folder, unless it is another one: this machine may not share the disk."""
     scratch = job.scratch
     if scratch.find_size(RUN_NAME) is not None:
         with scratch.reading(RUN_NAME) as path:
@@ -372,9 +370,9 @@ def _open_scratch(job: Job) -> Storage:
 
 
 def hash_unit(task: UnitTask) -> UnitRecord:
-    """Write the cleaned text of a unit, and the hashes of its paragraphs and documents: the first pass."""
+    """Write the cleaned text of a unit and the hashes of its paragraphs and documents (first pass)."""
     scratch = _open_scratch(task.job)
-    # The old record is removed first: the files it describes are about to be overwritten.
+    # The old record is removed first, because its files are about to be overwritten.
     scratch.remove(task.name("reading", ".json"))
     hashes = {"paragraphs": bytearray(), "documents": bytearray()}
     options = task.job.read_options
@@ -388,8 +386,8 @@ def hash_unit(task: UnitTask) -> UnitRecord:
                 long = (text for text in document.paragraphs if len(text) >= min_characters)
                 hashes["paragraphs"] += b"".join(map(_hash_text, long))
         num_text_bytes = text_path.stat().st_size
-    for kind, data in hashes.items():
-        with scratch.writing(task.name(kind, ".bin")) as path:
+    for stem, data in hashes.items():
+        with scratch.writing(task.name(stem, ".bin")) as path:
             path.write_bytes(data)
     record = UnitRecord(key=task.key, num_text_bytes=num_text_bytes, dropped=dict(options.counts))
     storage.put_json(scratch, task.name("reading", ".json"), record.model_dump())
@@ -397,12 +395,12 @@ def hash_unit(task: UnitTask) -> UnitRecord:
 
 
 def _hash_text(text: str) -> bytes:
-    # Among n different paragraphs, about n² / 2^65 share a hash by chance: of a hundred million, 0.0003.
+    # Of n different paragraphs, n² / 2^65 pairs are expected to collide: 0.0003 of a hundred million.
     return hashlib.blake2b(text.strip().encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def write_documents(path: Path, documents: Iterable[RawDocument]) -> Iterator[RawDocument]:
-    """Write documents to a compressed scratch file, a line of JSON each, and pass them through."""
+    """Write documents to a compressed scratch file, one line of JSON each, and yield them."""
     stream = pa.output_stream(str(path), compression="zstd")
     with io.BufferedWriter(stream, storage.BLOCK_BYTES) as file:
         for document in documents:
@@ -411,7 +409,7 @@ def write_documents(path: Path, documents: Iterable[RawDocument]) -> Iterator[Ra
 
 
 def read_documents(path: Path) -> Iterator[RawDocument]:
-    """Read what `write_documents` wrote."""
+    """Yield the documents of a file of `write_documents`."""
     stream = pa.input_stream(str(path), compression="zstd")
     with io.BufferedReader(stream, storage.BLOCK_BYTES) as file:
         for line in file:
@@ -420,17 +418,17 @@ def read_documents(path: Path) -> Iterator[RawDocument]:
 
 
 def _mark_duplicates(tasks: Iterable[UnitTask]) -> tuple[list[UnitTask], int]:
-    """Mark the duplicates of each unit, and add them to its key; also return the number of documents."""
+    """Mark the duplicates of each unit and add them to its key; also return the number of documents."""
     seen = {"documents": SeenHashes(), "paragraphs": SeenHashes()}
     keyed: list[UnitTask] = []
     num_documents = 0
     for task in tasks:
         job, marks = task.job, hashlib.sha256()
-        for kind, hashes in seen.items():
-            with job.scratch.reading(task.name(kind, ".bin")) as path:
+        for stem, hashes in seen.items():
+            with job.scratch.reading(task.name(stem, ".bin")) as path:
                 flags = hashes.mark(np.fromfile(path, dtype=np.uint64))
-            num_documents += len(flags) if kind == "documents" else 0
-            with job.scratch.writing(task.name(f"{kind}-flags", ".bin")) as path:
+            num_documents += len(flags) if stem == "documents" else 0
+            with job.scratch.writing(task.name(f"{stem}-flags", ".bin")) as path:
                 flags.tofile(path)
             marks.update(flags.tobytes() + b"|")
         key = _build_key(task.key, job.vocabulary, job.settings.model_dump(), marks.hexdigest())
@@ -439,13 +437,13 @@ def _mark_duplicates(tasks: Iterable[UnitTask]) -> tuple[list[UnitTask], int]:
 
 
 class SeenHashes:
-    """The sorted distinct hashes so far: 8 bytes for each, and as much again while new ones are added."""
+    """The distinct hashes so far, sorted: 8 bytes each, and twice as much while new ones are added."""
 
     def __init__(self) -> None:
         self._seen: Hashes = np.zeros(0, dtype=np.uint64)
 
     def mark(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Add hashes, and return which of them were there before, in earlier calls or earlier in this one."""
+        """Add hashes, and return which ones occurred before, in earlier calls or earlier in this one."""
         distinct, first = np.unique(hashes, return_index=True)
         left, right = (np.searchsorted(self._seen, distinct, side=side) for side in ("left", "right"))
         is_new = left == right
@@ -457,7 +455,7 @@ class SeenHashes:
 
 
 def write_unit(task: UnitTask) -> UnitRecord:
-    """Write the shards of a unit without its duplicates: the second pass."""
+    """Write the shards of a unit without its duplicates (second pass)."""
     scratch, settings = _open_scratch(task.job), task.job.settings
     scratch.remove(task.name("writing", ".json"))
     tokenizer = _load_vocabulary(task.job.out, task.job.vocabulary)
@@ -471,7 +469,7 @@ def write_unit(task: UnitTask) -> UnitRecord:
         written.append(_write_shard(task.job.out, name, first, parts, id_type))
     totals = {name: tally.pop(name, 0) for name in ("num_characters", "num_unknown")}
     record = UnitRecord(key=task.key, dropped=dict(tally), shards=tuple(written), **totals)
-    # A worker whose node was given up for dead may get here after the run has ended and removed its files.
+    # A worker of a node that was presumed lost may get here after the run has ended and removed its files.
     storage.put_json(_open_scratch(task.job), task.name("writing", ".json"), record.model_dump(mode="json"))
     return record
 
@@ -485,9 +483,9 @@ def _load_vocabulary(out: Storage, fingerprint: str) -> Tokenizer:
 def _iter_kept(task: UnitTask, scratch: Storage, tally: Counter[str]) -> Iterator[RawDocument]:
     """Yield the unit's documents without duplicate documents and paragraphs."""
     flags: dict[str, Iterator[bool]] = {}
-    for kind in ("documents", "paragraphs"):
-        with scratch.reading(task.name(f"{kind}-flags", ".bin")) as path:
-            flags[kind] = iter(np.fromfile(path, dtype=np.bool_).tolist())
+    for stem in ("documents", "paragraphs"):
+        with scratch.reading(task.name(f"{stem}-flags", ".bin")) as path:
+            flags[stem] = iter(np.fromfile(path, dtype=np.bool_).tolist())
     min_characters = task.job.settings.min_duplicate_characters
     with scratch.reading(task.name("text", ".zst")) as path:
         for document in read_documents(path):
@@ -517,11 +515,7 @@ def iter_parts(
 def _split(document: RawDocument, language: str) -> list[str]:
     if document.is_split:
         return list(document.paragraphs)
-    return [
-        text[start:end]
-        for text in document.paragraphs
-        for start, end in split_sentences(text, language=language)
-    ]
+    return [each for text in document.paragraphs for each in iter_sentences(text, language=language)]
 
 
 def _count_characters(sentences: list[str]) -> int:
@@ -531,7 +525,7 @@ def _count_characters(sentences: list[str]) -> int:
 def _encode(documents: list[list[str]], tokenizer: Tokenizer, tally: Counter[str]) -> Iterator[ShardPart]:
     id_dtype = shards.choose_id_type(tokenizer.vocab_size).to_pandas_dtype()
     blocks, lengths = [np.zeros(0, id_dtype)], []
-    # In blocks, since a single document may be very long: ids are large until they are packed.
+    # In blocks, because a single document may be very long, and lists of ids are large.
     limits = (lambda _: 1, 4 * _BATCH_SENTENCES), (len, 4 * _BATCH_CHARACTERS)
     for sentences in iter_groups(chain.from_iterable(documents), *limits):
         tally["num_characters"] += _count_characters(sentences)
@@ -549,7 +543,7 @@ def _encode(documents: list[list[str]], tokenizer: Tokenizer, tally: Counter[str
 def _write_shard(
     out: Storage, name: str, first: ShardPart, parts: Iterator[ShardPart], id_type: pa.DataType
 ) -> ShardEntry:
-    """Write `first` and as many more parts as a shard may hold."""
+    """Write `first` and as many more parts as fit into a shard."""
     totals: Counter[str] = Counter()
 
     def take() -> Iterator[ShardPart]:

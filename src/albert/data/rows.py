@@ -1,6 +1,6 @@
 """Read the rows of CSV, TSV, JSON lines, Parquet and CoNLL files, one at a time, with their line numbers.
 
-A broken row is skipped and counted in `Problems`. A new format is a row in `FORMATS`, at the end.
+Invalid rows are skipped and counted in `Problems`. To add a format, add its reader to `FORMATS`.
 """
 
 import csv
@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from albert.data import storage
 from albert.data.storage import PathOrUrl
@@ -22,26 +22,27 @@ from albert.files import MAX_CSV_FIELD
 
 MAX_LINE_BYTES = 1 << 25
 MAX_RECORD_LINES = 10_000  # of one CSV record, or of one CoNLL sentence
-# A CSV record of at least this many lines gets a warning: two stray quotes may enclose many records.
+# CSV records of this many lines are reported: two stray quotes may enclose many records.
 LONG_RECORD_LINES = 100
-# If more rows than this are skipped, the file is probably not what the user thinks it is.
+# If more rows are skipped, the file is probably not what the user expects.
 MAX_SKIPPED_SHARE = 0.1
-TOO_LONG, NOT_JSON, NO_OBJECT = "a line that is too long", "not valid JSON", "no JSON object"
+TOO_LONG, NOT_JSON, NO_OBJECT = "line too long", "not valid JSON", "not a JSON object"
 _MAX_QUOTED = 40  # characters
 _STREAM_BYTES = 1 << 16
 _BATCH_ROWS = 256
-_BATCH_BYTES = 1 << 23  # of text, about: rows may be tweets or whole books
+_BATCH_BYTES = 1 << 23  # of text, approximately, because rows may be tweets or whole books
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NOT_DECODED = re.compile("[\udc80-\udcff]")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Item = TypeVar("Item")
 T = TypeVar("T")
+HasLine = TypeVar("HasLine", bound="Row | Line")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The values of one row by column, its file, and its first line (of Parquet, the row), counted from 1."""
+    """The values of a row by column, its file, and its first line (or its row of Parquet), from 1."""
 
     values: Mapping[str, Any]
     path: str
@@ -50,15 +51,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The columns that a table must have, and those that are read if it has them."""
+    """The required and the optional columns of a table; `hint` is the fix if one is missing."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
-    hint: str = "name the column that is meant, as in columns.text=review"
+    hint: str = "name the column, as in columns.text=review"
 
 
 class BadRow(Exception):  # noqa: N818 - not an error yet: the row may be skipped and counted
-    """A row to be skipped, for a reason that other rows share; `is_fatal` if more than this row is wrong."""
+    """A row to skip; rows with the same reason are counted together. `is_fatal` rejects the whole file."""
 
     def __init__(self, reason: str, detail: str = "", *, is_fatal: bool = False) -> None:
         super().__init__(reason, detail)
@@ -66,10 +67,10 @@ class BadRow(Exception):  # noqa: N818 - not an error yet: the row may be skippe
 
 
 class Problems:
-    """Skipped rows of one file, and warnings about rows that were kept.
+    """The skipped rows of a file, and warnings about rows that were kept.
 
-    `unit` is what is counted, by default lines, or the rows of Parquet. `is_strict` raises at the first row
-    that would be skipped, for files whose every row needs an answer.
+    `unit` is the name of a row in messages: by default a line, or a row of Parquet. With `is_strict`, the
+    first row that would be skipped raises an error, for files in which every row needs a prediction.
     """
 
     def __init__(self, path: Path | str, *, unit: str = "", is_strict: bool = False) -> None:
@@ -78,15 +79,15 @@ class Problems:
         self.is_strict = is_strict
         self.skipped: Counter[str] = Counter()
         self.noted: Counter[str] = Counter()
-        self.columns: dict[str, None] = {}  # that the file has, in their order
-        self._first: dict[str, str] = {}  # where a reason occurred first
+        self.columns: dict[str, None] = {}  # of the file, in order
+        self._first: dict[str, str] = {}  # the first row with each reason
 
     @property
     def num_skipped(self) -> int:
         return self.skipped.total()
 
     def skip(self, bad: BadRow, *, line: int) -> None:
-        """Count a row as skipped, or raise `FileFormatError`."""
+        """Count a row as skipped, or raise a FileFormatError."""
         if self.is_strict or bad.is_fatal:
             reason = f"{bad.reason} ({bad.detail})" if bad.detail else bad.reason
             raise FileFormatError(f"{self.path}: {self.unit} {line}: {reason}; fix it, or remove it")
@@ -98,15 +99,15 @@ class Problems:
         self._first.setdefault(reason, f"{self.unit} {line}{': ' * bool(detail)}{detail}")
 
     def check(self, num_good: int) -> None:
-        """Raise `FileFormatError` if the file has no examples, or too many rows were skipped."""
+        """Raise a FileFormatError if the file has no examples or too many rows were skipped."""
         if not num_good and not self.num_skipped:
-            raise FileFormatError(f"{self.path}: holds no examples; check the path")
+            raise FileFormatError(f"{self.path}: contains no examples; check the path")
         total = num_good + self.num_skipped
         if self.num_skipped > MAX_SKIPPED_SHARE * total:
             reason = self.skipped.most_common(1)[0][0]
             raise FileFormatError(
-                f"{self.path}: {self.num_skipped:,} of {total:,} {self.unit}s cannot be read, and at most "
-                f"{MAX_SKIPPED_SHARE:.0%} may be left out: {reason} (first in {self._first[reason]})"
+                f"{self.path}: {self.num_skipped:,} of {total:,} {self.unit}s cannot be read, but at most "
+                f"{MAX_SKIPPED_SHARE:.0%} may be skipped: {reason} (first in {self._first[reason]}); fix them"
             )
 
     def describe(self) -> list[str]:
@@ -115,21 +116,13 @@ class Problems:
         for counts in (self.skipped, self.noted):
             for reason, number in counts.most_common():
                 what = f"{number:,} {self.unit}{'s' * (number > 1)}"
-                found = f"left out {what}:" if counts is self.skipped else f"{what} with"
+                found = f"skipped {what}:" if counts is self.skipped else f"{what} with"
                 lines.append(f"{self.path}: {found} {reason} (first in {self._first[reason]})")
         return lines
 
 
-class _HasLine(Protocol):
-    @property
-    def line(self) -> int: ...
-
-
-HasLine = TypeVar("HasLine", bound=_HasLine)
-
-
 def iter_good(rows: Iterable[HasLine], build: Callable[[HasLine], T], *, problems: Problems) -> Iterator[T]:
-    """Yield `build(row)` for each row; one for which it raises `BadRow` is skipped and counted."""
+    """Yield `build(row)` for each row; rows for which it raises `BadRow` are skipped and counted."""
     for row in rows:
         try:
             built = build(row)
@@ -140,7 +133,7 @@ def iter_good(rows: Iterable[HasLine], build: Callable[[HasLine], T], *, problem
 
 
 def quote(text: str) -> str:
-    """Quote a text for an error message, shortened if it is long."""
+    """Format a text with quotes for an error message, shortened if it is long."""
     return repr(text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…")
 
 
@@ -161,7 +154,7 @@ class _Input:
 
 
 def find_format(path: PathOrUrl) -> str:
-    """Return the format that a file name ends in, ignoring compression: `csv`, `tsv`, `jsonl`, …"""
+    """Return the format in a file name, ignoring compression: `csv`, `tsv`, `jsonl`, …"""
     suffixes = [suffix for suffix in storage.to_name(path).suffixes if suffix not in storage.OPENERS]
     return suffixes[-1].removeprefix(".").lower() if suffixes else ""
 
@@ -176,32 +169,31 @@ def iter_rows(
     end: int | None = None,
     decode: Callable[[bytes], str] | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a path, a URL or an open stream; broken rows are skipped and counted.
+    """Yield the rows of a path, a URL or an open stream; invalid rows are skipped and counted.
 
-    `format` is by default the suffix of the file name. `start` and `end` are bytes at the start of a line, or
-    row groups of Parquet. `decode` decodes lines of JSON; by default those that are not UTF-8 are skipped.
+    `format` is by default the suffix of the file name. `start` and `end` are byte offsets of lines, or row
+    groups of Parquet. `decode` decodes lines of JSON; by default those that are not UTF-8 are skipped.
     """
     format = format or (find_format(source) if isinstance(source, PathOrUrl) else "")
     if format not in FORMATS:
-        known = ", ".join(FORMATS)
-        raise InputError(f"{problems.path}: a kind of file that is not read; albert reads {known}")
+        raise InputError(f"{problems.path}: unsupported file format; supported are {', '.join(FORMATS)}")
     return FORMATS[format](_Input(source, wanted, problems, start, end, decode))
 
 
 def check_columns(found: Sequence[str], wanted: Wanted, *, problems: Problems) -> None:
-    """Record the columns of a table; raise `FileFormatError` if a wanted one is missing or repeated."""
+    """Record the columns of a table; raise a FileFormatError if a wanted one is missing or repeated."""
     if missing := ", ".join(repr(name) for name in wanted.required if name not in found):
-        columns = ", ".join(map(repr, found))
-        raise FileFormatError(f"{problems.path}: no column {missing} but {columns}; {wanted.hint}")
+        columns = f"(columns: {', '.join(map(repr, found))})"
+        raise FileFormatError(f"{problems.path}: column {missing} not found {columns}; {wanted.hint}")
     twice = [name for name in (*wanted.required, *wanted.optional) if list(found).count(name) > 1]
     if twice:
-        raise FileFormatError(f"{problems.path}: has the column {twice[0]!r} twice; name each column once")
+        raise FileFormatError(f"{problems.path}: has column {twice[0]!r} twice; rename one of them")
     problems.columns |= dict.fromkeys(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line without its line feed, and its number."""
+    """A line without its line feed, and its line number."""
 
     line: int
     data: bytes
@@ -219,17 +211,17 @@ class Line:
 def iter_lines(
     source: PathOrUrl | BinaryIO, *, problems: Problems, start: int = 0, end: int | None = None
 ) -> Iterator[Line]:
-    """Yield the lines of a file, or of a stream as they arrive; those that are too long are skipped.
+    """Yield the lines of a file, or of a stream as they arrive; lines that are too long are skipped.
 
-    Only line feeds end a line: Unicode has other line ends, which occur inside texts.
+    Only line feeds end a line, because Unicode's other line ends occur inside texts.
     """
     if isinstance(source, PathOrUrl):
         blocks = storage.iter_bytes(source, start=start, end=end)
     else:
-        read = getattr(source, "read1", source.read)  # what has arrived, without waiting for a full block
+        read = getattr(source, "read1", source.read)  # does not wait for a full block
         blocks = iter(lambda: read(_STREAM_BYTES), b"")
     number, rest, is_long = 0, b"", False
-    for block in chain(blocks, [b"\n"]):  # the last line may have no end
+    for block in chain(blocks, [b"\n"]):  # the last line may have no line feed
         *whole, rest = (rest + block).split(b"\n")
         for data in whole:
             number += 1
@@ -243,18 +235,18 @@ def iter_lines(
 
 
 def _check_decoded(text: str) -> str:
-    # Bytes that are not UTF-8 are lone surrogates.
+    # Bytes that are not UTF-8 were decoded to lone surrogates.
     found = None if text.isascii() else _NOT_DECODED.search(text)
     if found is not None:
-        detail = f"0x{ord(found[0]) - 0xDC00:02x} behind {found.start()} characters; save it as UTF-8"
-        raise BadRow("bytes that are not UTF-8", detail)
+        detail = f"0x{ord(found[0]) - 0xDC00:02x} after {found.start()} characters; save it as UTF-8"
+        raise BadRow("not UTF-8", detail)
     return text
 
 
 def _read_first(lines: Iterator[Line], problems: Problems) -> str:
     first = next(lines, None)
     if first is None or not first.data:
-        raise FileFormatError(f"{problems.path}: empty; its first line should name the columns")
+        raise FileFormatError(f"{problems.path}: empty; the first line must have the names of the columns")
     try:
         return first.text
     except BadRow as bad:
@@ -263,16 +255,16 @@ def _read_first(lines: Iterator[Line], problems: Problems) -> str:
 
 def _by_column(fields: list[str], header: Sequence[str]) -> dict[str, str]:
     if len(fields) != len(header):
-        raise BadRow("wrong number of fields", f"{len(fields)}, and {len(header)} columns")
+        raise BadRow("wrong number of fields", f"{len(fields)} for {len(header)} columns")
     return dict(zip(header, fields, strict=True))
 
 
 def _iter_plain(table: _Input) -> Iterator[Row]:
-    """Each line that is not blank is a text."""
+    """Yield each line that is not blank as a text."""
     names = table.wanted.required
     if len(names) != 1:
         needed = ", ".join(names)
-        raise InputError(f"{table.problems.path}: a line is one text, and {needed} are needed; give a table")
+        raise InputError(f"{table.problems.path}: a line is one text, but {needed} are needed; give a table")
     table.problems.columns[names[0]] = None
     lines = (line for line in table.iter_lines() if line.data.strip())
 
@@ -283,12 +275,12 @@ def _iter_plain(table: _Input) -> Iterator[Row]:
 
 
 def read_tsv_header(lines: Iterator[Line], *, problems: Problems) -> list[str]:
-    """Return the names of the columns in the first line."""
+    """Read the names of the columns from the first line."""
     return _read_first(lines, problems).split("\t")
 
 
 def iter_tsv_rows(lines: Iterable[Line], *, header: Sequence[str], problems: Problems) -> Iterator[Row]:
-    """Yield the rows of tab-separated lines, in which quotes are plain characters."""
+    """Yield the rows of tab-separated lines, in which quotes have no meaning."""
 
     def build(line: Line) -> Row:
         return Row(_by_column(line.text.split("\t"), header), str(problems.path), line.line)
@@ -297,7 +289,7 @@ def iter_tsv_rows(lines: Iterable[Line], *, header: Sequence[str], problems: Pro
 
 
 def _iter_tsv(table: _Input) -> Iterator[Row]:
-    """Remove the quotes around whole fields: pandas, Python and spreadsheets write TSV as they write CSV."""
+    """Remove quotes around whole fields, because pandas, Python and spreadsheets write TSV like CSV."""
     lines = table.iter_lines()
     header = [_unquote(name) for name in read_tsv_header(lines, problems=table.problems)]
     check_columns(header, table.wanted, problems=table.problems)
@@ -305,7 +297,7 @@ def _iter_tsv(table: _Input) -> Iterator[Row]:
         values = {name: _unquote(field) for name, field in row.values.items()}
         if changed := [name for name in values if values[name] != row.values[name]]:
             detail = f"{quote(values[changed[0]])} in column {changed[0]!r}"
-            table.problems.note("a field in quotes, read without them", line=row.line, detail=detail)
+            table.problems.note("quotes around a field, which are removed", line=row.line, detail=detail)
         yield table.build_row(row.line, values)
 
 
@@ -334,20 +326,20 @@ def _iter_csv(table: _Input) -> Iterator[Row]:
 def _iter_records(
     lines: Iterator[Line], delimiter: str, problems: Problems
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a CSV file, with their first lines.
+    """Yield the records of a CSV file with the number of their first line.
 
-    After a quote that is never closed, `csv.reader` takes all following lines for one text. So records are
-    bounded, and if one is broken, only its first line is lost and reading continues with the second.
+    After a quote that is never closed, `csv.reader` reads all following lines as one text. So the length of
+    records is bounded, and of an invalid one only the first line is lost: reading continues with the second.
     """
     taken: list[Line] = []  # of the current record
-    given_back: list[Line] = []
+    returned: list[Line] = []  # of an invalid record, to be read again
 
     def feed() -> Iterator[str]:
-        while (line := given_back.pop() if given_back else next(lines, None)) is not None:
+        while (line := returned.pop() if returned else next(lines, None)) is not None:
             taken.append(line)
             if len(taken) > MAX_RECORD_LINES:
-                raise csv.Error("unexpected end of data")  # as csv itself says at the end of the file
-            # Inside quotes the end of a line is part of the text: answers are found by their offset.
+                raise csv.Error("unexpected end of data")  # the message of csv at the end of a file
+            # A line end inside quotes is part of the text, in which answers have offsets.
             yield line.data.decode("utf-8", "surrogateescape") + "\n"
 
     reader = csv.reader(feed(), delimiter=delimiter, strict=True)
@@ -360,13 +352,13 @@ def _iter_records(
         except csv.Error as error:
             bad = BadRow("not valid CSV", str(error))
             if "end of data" in str(error):
-                bad = BadRow("a quote that is opened and never closed", "double or close it")
+                bad = BadRow("a quote that is never closed", "close or double it")
             problems.skip(bad, line=taken[0].line)
-            given_back.extend(reversed(taken[1:]))
+            returned.extend(reversed(taken[1:]))
             reader = csv.reader(feed(), delimiter=delimiter, strict=True)
             continue
         if len(taken) >= LONG_RECORD_LINES:
-            reason = "a text over very many lines; is a quote missing?"
+            reason = "a text of very many lines, perhaps because a quote is missing"
             problems.note(reason, line=taken[0].line, detail=f"it ends in line {taken[-1].line}")
         if fields:
             yield taken[0].line, fields
@@ -386,10 +378,9 @@ def _iter_jsonl(table: _Input) -> Iterator[Row]:
         if table.decode is None and _SURROGATE.search(line.data):
             try:
                 json.dumps(record, ensure_ascii=False).encode()
-            except UnicodeEncodeError as error:  # JSON can spell half a character, and UTF-8 cannot
-                half = ord(str(error.object)[error.start])
-                detail = f"\\u{half:04x} without its other half; fix the escape"
-                raise BadRow("half a character", detail) from error
+            except UnicodeEncodeError as error:  # JSON can escape a lone surrogate, which UTF-8 cannot encode
+                surrogate = ord(str(error.object)[error.start])
+                raise BadRow("a lone surrogate", f"\\u{surrogate:04x}; fix the escape") from error
         return table.build_row(line.line, record)
 
     filled = (line for line in stripped if line.data)
@@ -402,7 +393,7 @@ def _iter_checked(table: _Input, rows: Iterable[Row]) -> Iterator[Row]:
     for number, row in enumerate(rows):
         if number == 0 and table.start == 0:
             check_columns(list(row.values), wanted, problems=problems)
-        # Of later rows only the wanted columns are recorded: others may have any number of names.
+        # Of later rows only the wanted columns are recorded, because there may be any number of others.
         problems.columns |= {name: None for name in wanted.optional if name in row.values}
         missing = [name for name in wanted.required if name not in row.values]
         if missing:
@@ -412,10 +403,10 @@ def _iter_checked(table: _Input, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _iter_conll(table: _Input) -> Iterator[Row]:
-    """Yield a sentence for each block of lines: the first field of a line is the word, the last its label."""
+    """Yield a sentence per block of lines, whose first field is the word and last field the label."""
 
     def has_word(line: Line) -> bool:
-        # A line of white space looks blank, whichever space it is.
+        # Lines of any white space are blank.
         return bool(line.raw.strip()) and not line.data.startswith(b"-DOCSTART-")
 
     def iter_sentences() -> Iterator[Row]:
@@ -438,7 +429,7 @@ def _iter_conll(table: _Input) -> Iterator[Row]:
 
 
 def _drop_comments(block: list[Line], problems: Problems) -> list[Line]:
-    """Drop comments at the start of a block; if # is a word, its line has the form of the others."""
+    """Drop comments at the start of a block; a line with # as a word has the form of the others."""
 
     def form(line: Line) -> tuple[bool, int]:
         return "\t" in line.raw, len(_split_fields(line.raw))
@@ -448,7 +439,7 @@ def _drop_comments(block: list[Line], problems: Problems) -> list[Line]:
     forms = set(map(form, others or marked))
     comments = [line for line in marked if form(line) not in forms]
     for line in comments:
-        problems.note("a comment, which is passed over", line=line.line, detail=quote(line.raw))
+        problems.note("a comment, which is ignored", line=line.line, detail=quote(line.raw))
     return [line for line in block if line not in comments]
 
 
@@ -464,7 +455,7 @@ def _split_sentence(lines: list[Line]) -> dict[str, list[str]]:
 
 
 def _split_fields(text: str) -> list[str]:
-    # Only these are separators: Unicode has more spaces, which occur inside words, as in 10\u00a0000.
+    # Only tabs and spaces separate fields: other spaces occur inside words, as in 10\u00a0000.
     if "\t" in text:
         return text.rstrip("\t").split("\t")
     return [field for field in text.strip(" \t\r").split(" ") if field]
@@ -472,8 +463,8 @@ def _split_fields(text: str) -> list[str]:
 
 @contextmanager
 def open_parquet(path: PathOrUrl) -> Iterator[Any]:
-    """Open a Parquet file; a compressed one is unpacked to a temporary file, since Parquet needs seeking."""
-    import pyarrow as pa  # here: whoever loads a model imports this module, and needs no Parquet
+    """Open a Parquet file; a compressed one is unpacked to a temporary file, because it must be seekable."""
+    import pyarrow as pa  # imported here, because loading a model does not need it
     import pyarrow.parquet as pq
 
     try:
@@ -485,7 +476,8 @@ def open_parquet(path: PathOrUrl) -> Iterator[Any]:
                 content = stack.enter_context(storage.open_binary(path))
             yield stack.enter_context(pq.ParquetFile(content, pre_buffer=False, buffer_size=1 << 20))
     except (pa.ArrowException, OSError) as error:
-        raise FileFormatError(f"{path}: not a complete Parquet file ({first_line(error)})") from error
+        reason = first_line(error)
+        raise FileFormatError(f"{path}: not a complete Parquet file ({reason}); download it again") from error
 
 
 def _iter_parquet(table: _Input) -> Iterator[Row]:
@@ -497,7 +489,7 @@ def _iter_parquet(table: _Input) -> Iterator[Row]:
         names = [name for name in (*table.wanted.required, *table.wanted.optional) if name in found]
         groups = range(table.start, file.num_row_groups if table.end is None else table.end)
         line = 1 + sum(file.metadata.row_group(group).num_rows for group in range(table.start))
-        # So many rows are held in memory, by the row group with the longest rows on average.
+        # Bound the memory by the row group with the longest average row.
         sizes = (file.metadata.row_group(group) for group in groups)
         longest = max((each.total_byte_size // max(each.num_rows, 1) for each in sizes), default=0)
         num_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(longest, 1)))
@@ -519,13 +511,13 @@ FORMATS: dict[str, Callable[[_Input], Iterator[Row]]] = {
 
 
 def iter_groups(items: Iterable[Item], *limits: tuple[Callable[[Item], int], int]) -> Iterator[list[Item]]:
-    """Group items; the item with which the weights of a group reach one of the limits is its last."""
+    """Group items; a group ends with the item whose weight makes its total reach one of the limits."""
     group: list[Item] = []
     weights = [0] * len(limits)
     for item in items:
         group.append(item)
         is_full = False
-        for index, (weigh, limit) in enumerate(limits):  # a loop: this runs for every sentence of a corpus
+        for index, (weigh, limit) in enumerate(limits):  # a plain loop, because it runs for every sentence
             weights[index] += weigh(item)
             is_full = is_full or weights[index] >= limit
         if is_full:

@@ -1,7 +1,7 @@
 """The files of a prepared corpus: shards of token ids, the vocabulary, and the manifest, written last.
 
 A shard is an uncompressed Arrow IPC file with one column `document: list<list<uint16 | uint32>>`. The nested
-offsets are the borders of sentences and documents. It is read memory-mapped, without a copy.
+offsets are the boundaries of sentences and documents. It is memory-mapped, not copied.
 """
 
 import contextlib
@@ -35,12 +35,12 @@ SHARDS_DIR = "shards"
 VOCAB_DIR = "vocab"
 FORMAT_VERSION = 1
 COLUMN = "document"
-# About 4 MB of ids: large enough that a batch is no overhead, small enough that memory stays bounded.
+# About 4 MB of ids: large enough for a small overhead per batch, small enough to bound the memory.
 MAX_BATCH_TOKENS = 1 << 21
 
 
 class ShardEntry(Settings):
-    """One shard: its file, what it holds, and the checksum of its bytes."""
+    """A shard in the manifest: its file, its counts, and the checksum of its bytes."""
 
     former_names: ClassVar[Mapping[str, str]] = {"num_pieces": "num_tokens"}
 
@@ -53,7 +53,7 @@ class ShardEntry(Settings):
 
 
 class SourceEntry(Settings):
-    """One source as it was read; `skipped` is the reason why it was not read, if so."""
+    """A source in the manifest; `skipped` is the reason if it was not read."""
 
     name: str
     num_bytes: int
@@ -63,7 +63,7 @@ class SourceEntry(Settings):
 
 
 class Manifest(Settings):
-    """What a prepared corpus holds."""
+    """The content of a prepared corpus."""
 
     former_names: ClassVar[Mapping[str, str]] = {"num_pieces": "num_tokens"}
 
@@ -82,29 +82,29 @@ class Manifest(Settings):
 
 
 def read_manifest(folder: Path | Storage) -> Manifest:
-    """Read the manifest of a corpus; raise `FileFormatError` if there is none."""
+    """Read the manifest of a corpus; raise a FileFormatError if there is none."""
     store = LocalFolder(folder) if isinstance(folder, Path) else folder
     if store.find_size(MANIFEST_NAME) is None:
         raise FileFormatError(
-            f"{store.location}: no {MANIFEST_NAME}; not a prepared corpus, or not finished; run "
-            "`albert corpus prepare` again to continue"
+            f"{store.location}: no {MANIFEST_NAME}; not a prepared corpus, or not finished: run "
+            "`albert corpus prepare` again to resume"
         )
     source = f"{store.location}/{MANIFEST_NAME}"
     with store.reading(MANIFEST_NAME) as path:
         manifest = build_settings(Manifest, values=read_json(path), source=source)
     if manifest.format_version != FORMAT_VERSION:
-        raise FileFormatError(f"{source}: format {manifest.format_version} is not read; prepare it again")
+        raise FileFormatError(f"{source}: format {manifest.format_version} is unsupported; prepare it again")
     return manifest
 
 
 def write_manifest(folder: Path | Storage, manifest: Manifest) -> None:
-    """Write the manifest, as the last step of preparing."""
+    """Write the manifest, as the last step of preparation."""
     store = LocalFolder(folder) if isinstance(folder, Path) else folder
     put_json(store, MANIFEST_NAME, manifest.model_dump(mode="json"))
 
 
 def reject_other_vocabulary(manifest: Manifest, location: str, fingerprint: str) -> None:
-    """Raise `InputError` if the corpus at `location` was prepared with another vocabulary."""
+    """Raise an InputError if the corpus was prepared with another vocabulary."""
     if manifest.vocabulary != fingerprint:
         raise InputError(
             f"{location}: prepared with another vocabulary ({manifest.vocabulary[:12]}…, "
@@ -113,7 +113,7 @@ def reject_other_vocabulary(manifest: Manifest, location: str, fingerprint: str)
 
 
 def save_vocabulary(out: Storage, tokenizer: Tokenizer) -> None:
-    """Write the vocabulary's files into the corpus, and remove those of another."""
+    """Write the files of the vocabulary to the corpus, and remove those of another."""
     with tempfile.TemporaryDirectory(prefix="albert-") as folder:
         save_tokenizer(tokenizer, Path(folder))
         for file in TOKENIZER_FILES:
@@ -126,7 +126,7 @@ def save_vocabulary(out: Storage, tokenizer: Tokenizer) -> None:
 
 
 def fetch_vocabulary(out: Storage, folder: Path) -> Tokenizer:
-    """Copy the vocabulary's files of a corpus into a folder, and load them."""
+    """Copy the vocabulary of a corpus to a folder, and load it."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in TOKENIZER_FILES:
         name = f"{VOCAB_DIR}/{file}"
@@ -138,10 +138,10 @@ def fetch_vocabulary(out: Storage, folder: Path) -> Tokenizer:
 
 @dataclass(frozen=True)
 class ShardPart:
-    """One record batch: token ids end to end, and where sentences and documents begin.
+    """A record batch: concatenated token ids, and the starts of sentences and documents.
 
-    Sentence s is `tokens[sentence_starts[s] : sentence_starts[s + 1]]`; document d has the sentences
-    `document_starts[d]` up to `document_starts[d + 1]`. `file` is the mapped file, if the arrays are views.
+    Sentence s is `tokens[sentence_starts[s] : sentence_starts[s + 1]]`, and document d consists of sentences
+    `document_starts[d]` to `document_starts[d + 1] - 1`. `file` is the mapped file if the arrays are views.
     """
 
     tokens: NDArray[np.uint16] | NDArray[np.uint32]
@@ -159,12 +159,12 @@ class ShardPart:
 
 
 def choose_id_type(vocab_size: int) -> pa.DataType:
-    """Choose two bytes per id if they suffice, else four."""
+    """Return the smallest type for the ids, of two or four bytes."""
     return pa.uint16() if vocab_size <= 1 << 16 else pa.uint32()
 
 
 def write_parts(path: Path, parts: Iterable[ShardPart], *, id_type: pa.DataType) -> None:
-    """Write parts, one record batch each; the file appears when it is complete."""
+    """Write parts as one record batch each, atomically."""
     schema = pa.schema([(COLUMN, pa.list_(pa.list_(id_type)))])
     with (
         atomic_path(path) as temporary,
@@ -187,7 +187,7 @@ def join_parts(parts: Sequence[ShardPart]) -> ShardPart:
 
 
 def cut_part(part: ShardPart, first: int, last: int) -> ShardPart:
-    """Return the sentences [first, last) of a part; a document that crosses an end is cut there."""
+    """Return the sentences [first, last) of a part; documents are cut at its ends."""
     sentence_starts = part.sentence_starts[first : last + 1]
     return ShardPart(
         part.tokens[sentence_starts[0] : sentence_starts[-1]],
@@ -198,20 +198,20 @@ def cut_part(part: ShardPart, first: int, last: int) -> ShardPart:
 
 
 def find_starts(lengths: ArrayLike) -> NDArray[np.int32]:
-    """Return where items of these lengths begin when they are concatenated, and where the last one ends."""
+    """Return the starts of concatenated items of these lengths, and the end of the last one."""
     counts = np.asarray(lengths, dtype=np.int64)
     return np.concatenate([[0], counts.cumsum()]).astype(np.int32)
 
 
 def build_part(blocks: Sequence[NDArray[Any]], lengths: Sequence[int], counts: Sequence[int]) -> ShardPart:
-    """Build a part from ids, sentence lengths, and sentences per document; what is empty is dropped."""
+    """Build a part from ids, sentence lengths and sentences per document, without empty ones."""
     sizes = np.asarray(lengths, dtype=np.int64)
     filled = np.diff(find_starts(sizes > 0)[find_starts(counts)])
     return ShardPart(np.concatenate(blocks), find_starts(sizes[sizes > 0]), find_starts(filled[filled > 0]))
 
 
 def read_shard(path: Path) -> list[ShardPart]:
-    """Map a shard into memory; its arrays are views of the file."""
+    """Map a shard into memory; the arrays are views of the file."""
     try:
         with open(path, "rb") as opened:
             file = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
@@ -226,7 +226,7 @@ def read_shard(path: Path) -> list[ShardPart]:
 
 
 def allow_open_files(num_files: int) -> None:
-    """Raise the soft limit of open files: a mapped shard keeps one open, and macOS allows 256 at first."""
+    """Raise the soft limit of open files, 256 on macOS: each mapped shard keeps a file open."""
     if resource is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != resource.RLIM_INFINITY and soft < num_files + 128:

@@ -1,7 +1,7 @@
-"""Open files and folders by path or URL, plain or compressed; errors name the file in one line.
+"""Open files and folders by path or URL, plain or compressed, with errors of one line that name the file.
 
-URLs such as s3://bucket/books go through fsspec. An object store cannot rename, lock or map a file, so a
-remote file is written locally and then uploaded, and read from a copy.
+URLs such as s3://bucket/books are opened with fsspec. Object stores cannot rename, lock or map files, so a
+remote file is written locally and then uploaded, and is read from a local copy.
 """
 
 import gzip
@@ -27,11 +27,11 @@ from albert.progress import Reporter, format_seconds
 
 PathOrUrl = str | Path
 BLOCK_BYTES = 1 << 20
-HEAD_BYTES = 200_000  # enough to tell text from binary and to detect the layout
+HEAD_BYTES = 200_000  # enough to detect binary files and the layout of text
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)")
 _LOCAL = ("file://", "local://")
-# Keys by which file systems report that a file changed, the best first. Only one is used: S3 reports other
-# times in a listing than for a single file.
+# Keys of fsspec's file information that change with the file, the best first. Only one is used, because S3
+# reports other times in a listing than for a single file.
 _VERSION_KEYS = (
     "ETag", "etag", "generation", "md5Hash", "Content-MD5", "LastModified", "last_modified", "Last-Modified",
     "updated", "modified", "mtime", "created",
@@ -39,29 +39,29 @@ _VERSION_KEYS = (
 
 
 def is_url(path: PathOrUrl) -> bool:
-    """Whether this is a URL of a remote file; file:// URLs are local paths."""
+    """Return whether this is the URL of a remote file; file:// URLs are local paths."""
     return isinstance(path, str) and bool(_URL.match(path)) and not path.startswith(_LOCAL)
 
 
 def to_path(path: PathOrUrl) -> Path:
-    """Convert a local path or a file:// URL to a `Path`."""
+    """Convert a local path or a file:// URL to a Path."""
     text = str(path)
     return Path(text.partition("://")[2] if text.startswith(_LOCAL) else text)
 
 
 def to_name(path: PathOrUrl) -> PurePosixPath:
-    """Return the part with names and suffixes: of a web address, without the query."""
+    """Return the path with names and suffixes, without the query of a web address."""
     text = str(path)
     return PurePosixPath(urlsplit(text).path if text.startswith(("http://", "https://")) else text)
 
 
 @contextmanager
 def open_remote(url: str, *, is_fresh: bool = False) -> Iterator[tuple[Any, str]]:
-    """Yield the fsspec file system of a URL and the path in it; errors in the block become one line.
+    """Yield the fsspec file system of a URL and the path in it; errors in the block become one-line errors.
 
-    `is_fresh` skips fsspec's cache, to see what other processes wrote.
+    `is_fresh` skips fsspec's cache, to see changes by other processes.
     """
-    import fsspec  # here: paths need none
+    import fsspec  # imported here, because local paths do not need it
 
     try:
         system, path = fsspec.core.url_to_fs(url)
@@ -74,7 +74,7 @@ def open_remote(url: str, *, is_fresh: bool = False) -> Iterator[tuple[Any, str]
         raise InputError(f"{url}: needs a package that is not installed ({first_line(error)})") from error
     except FileNotFoundError as error:
         raise FileFormatError(f"{url}: no such file, folder or bucket; check the address") from error
-    except Exception as error:  # whatever a file system's library raises
+    except Exception as error:  # libraries of file systems raise errors of any type
         raise FileFormatError(
             f"{url}: cannot be opened ({type(error).__name__}: {first_line(error)}); check the address, the "
             "credentials and the network, and run the same command again"
@@ -91,7 +91,7 @@ def open_binary(path: PathOrUrl) -> Iterator[BinaryIO]:
     try:
         file = to_path(path).open("rb")
     except OSError as error:
-        raise FileFormatError(f"{path}: {error.strerror}; make it readable, or leave it out") from error
+        raise FileFormatError(f"{path}: {error.strerror}; make it readable, or omit it") from error
     with file:
         yield file
 
@@ -106,14 +106,14 @@ OPENERS: dict[str, Callable[[BinaryIO], Any]] = {".gz": gzip.open, ".zst": _open
 
 
 def is_compressed(path: PathOrUrl) -> bool:
-    """Whether the file name says so."""
+    """Return whether the suffix of a file is that of a compressed file."""
     return to_name(path).suffix in OPENERS
 
 
 def iter_bytes(
     path: PathOrUrl, *, start: int = 0, end: int | None = None, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[bytes]:
-    """Yield the decompressed content in blocks, from byte `start` (of an uncompressed file) to `end`."""
+    """Yield the decompressed content in blocks, or bytes `start` to `end` of an uncompressed file."""
     left = sys.maxsize if end is None else end - start
     opener = OPENERS.get(to_name(path).suffix)
     with open_binary(path) as file:
@@ -129,8 +129,8 @@ def iter_bytes(
             if opener is None or (isinstance(error, OSError) and error.errno is not None):
                 raise
             raise FileFormatError(
-                f"{path}: its compressed data is damaged or cut short ({first_line(error)}); download it "
-                "again, or leave it out"
+                f"{path}: its compressed data is damaged or truncated ({first_line(error)}); download it "
+                "again, or omit it"
             ) from error
 
 
@@ -145,7 +145,7 @@ def read_head(path: PathOrUrl, *, num_bytes: int = HEAD_BYTES) -> bytes:
 
 
 def measure(path: PathOrUrl, *, is_fresh: bool = False) -> tuple[int, int]:
-    """Return a file's size, and a number that changes when the file does; `is_fresh` skips fsspec's cache."""
+    """Return the size of a file and a number that changes with it; `is_fresh` skips fsspec's cache."""
     if not is_url(path):
         with open_binary(path) as file:
             status = os.fstat(file.fileno())
@@ -153,13 +153,13 @@ def measure(path: PathOrUrl, *, is_fresh: bool = False) -> tuple[int, int]:
     with open_remote(str(path), is_fresh=is_fresh) as (system, remote):
         info = system.info(remote)
         if info.get("size") is None:
-            raise FileFormatError(f"{path}: its server reports no size; download it, and give the path")
+            raise FileFormatError(f"{path}: the server reports no size; download it, and give the path")
     version = next((str(info[key]) for key in _VERSION_KEYS if info.get(key)), "")
     return int(info["size"]), int.from_bytes(hashlib.sha256(version.encode()).digest()[:7], "big")
 
 
 def list_files(url: str) -> list[str]:
-    """List all files below a remote folder, without hidden ones, in the order of a local walk."""
+    """List all files in a remote folder except hidden ones, recursively, in the order of a local walk."""
     with open_remote(url, is_fresh=True) as (system, path):
         root = path.rstrip("/") + "/"
         names = [name.removeprefix(root) for name in system.find(path) if name.startswith(root)]
@@ -172,7 +172,7 @@ def list_files(url: str) -> list[str]:
 
 @dataclass(frozen=True)
 class LocalFolder:
-    """A local folder; a name may lead further down, as in `shards/00000-000.arrow`."""
+    """A local folder; names may include subfolders, as in `shards/00000-000.arrow`."""
 
     path: Path
 
@@ -184,19 +184,19 @@ class LocalFolder:
     def lock_path(self) -> Path:
         return self.path / "lock"
 
-    def below(self, name: str) -> "LocalFolder":
+    def subfolder(self, name: str) -> "LocalFolder":
         return LocalFolder(self.path / name)
 
     def reading(self, name: str) -> AbstractContextManager[Path]:
-        """Return a local path with the content of a file, valid inside the `with` block."""
+        """Return a local path with the content of a file for the `with` block."""
         return nullcontext(self.path / name)
 
     def writing(self, name: str) -> AbstractContextManager[Path]:
-        """Return a local path to write to; the file gets its name when the block ends without error."""
+        """Return a local path to write to; it becomes the file if the block ends without an error."""
         return atomic_path(self.path / name)
 
     def find_size(self, name: str) -> int | None:
-        """Return the size of a file, or None if there is none."""
+        """Return the size of a file, or None if it does not exist."""
         path = self.path / name
         return path.stat().st_size if path.is_file() else None
 
@@ -204,8 +204,8 @@ class LocalFolder:
         return self.find_size(name) == num_bytes and hash_file(self.path / name) == sha256
 
     def list_names(self) -> list[str]:
-        """List the files and folders inside; none if the folder does not exist."""
-        return require_folder(self.path, hint="choose another")
+        """List the names in the folder, none if it does not exist."""
+        return require_folder(self.path, hint="choose another path")
 
     def remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)
@@ -214,7 +214,7 @@ class LocalFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def remove_unfinished(self) -> None:
-        """Remove the temporary files of a process that was killed."""
+        """Remove temporary files of killed processes."""
         for file in self.path.glob(".*.*"):
             if file.is_file() and TEMP_NAME.fullmatch(file.name):
                 file.unlink()
@@ -222,16 +222,16 @@ class LocalFolder:
 
 @dataclass(frozen=True)
 class RemoteFolder:
-    """A folder that fsspec opens, with the methods of `LocalFolder`; credentials are fsspec's settings."""
+    """A folder in a file system of fsspec, which reads the credentials, with the methods of `LocalFolder`."""
 
     location: str
 
     @property
     def lock_path(self) -> Path:
-        """A local file: object stores have no locks."""
+        """A local file, because object stores have no locks."""
         return default_cache_dir() / "locks" / hashlib.sha256(self.location.encode()).hexdigest()[:32]
 
-    def below(self, name: str) -> "RemoteFolder":
+    def subfolder(self, name: str) -> "RemoteFolder":
         return RemoteFolder(f"{self.location}/{name}")
 
     @contextmanager
@@ -263,7 +263,7 @@ class RemoteFolder:
         return None if info["type"] == "directory" else int(info["size"] or 0)
 
     def has_content(self, name: str, *, num_bytes: int, sha256: str) -> bool:
-        """Check the size only; whoever opens the corpus checks every byte."""
+        """Check the size only; the hash is checked when the corpus is opened."""
         return self.find_size(name) == num_bytes
 
     def list_names(self) -> list[str]:
@@ -285,14 +285,14 @@ class RemoteFolder:
                 system.rm(path, recursive=True)
 
     def remove_unfinished(self) -> None:
-        """Do nothing: an interrupted upload leaves no file."""
+        """Do nothing, because an interrupted upload leaves no file."""
 
 
 Storage = LocalFolder | RemoteFolder
 
 
 def open_storage(location: PathOrUrl) -> Storage:
-    """Return the folder at a path or URL; it need not exist yet."""
+    """Return the folder at a path or URL, which need not exist."""
     if is_url(location):
         return RemoteFolder(str(location).rstrip("/"))
     return LocalFolder(to_path(location))
@@ -305,7 +305,7 @@ def put_json(store: Storage, name: str, value: Any) -> None:
 
 
 class ByteProgress:
-    """Reports progress, speed and time left of a stage of `total` bytes, of which `done` were done before."""
+    """Report progress, speed and remaining time of a stage of `total` bytes, of which `done` are finished."""
 
     def __init__(self, reporter: Reporter, stage: str, *, total: int, done: int = 0) -> None:
         self._reporter, self._stage, self._total = reporter, stage, total

@@ -1,1 +1,1 @@
-"""shards → batches: masked, ordered pairs made on the fly, by index."""
+"""Shards to batches: masked pairs of segments, made on the fly by index."""

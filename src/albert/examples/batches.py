@@ -1,4 +1,4 @@
-"""Build pretraining batches from a corpus, by index: seed, epoch and index determine an example.
+"""Build pretraining batches from a corpus: seed, epoch and index determine an example.
 
 Shapes: T tokens, B sequences, M masked positions.
 """
@@ -24,7 +24,7 @@ from albert.examples.randomness import ExampleOrder, Ints, Keys, Stream, below, 
 from albert.examples.settings import ExampleSettings
 from albert.text.tokenizer import Tokenizer
 
-# What the two labels of each objective mean.
+# The meaning of labels 0 and 1 of each objective.
 ANSWERS = {
     "sop": ("in the order of the text", "swapped: the second came first in the text"),
     "nsp": ("the second follows the first", "the second is from another document"),
@@ -35,7 +35,7 @@ _PREFETCHED_STEPS = 4  # by each worker
 
 @dataclass(frozen=True)
 class PretrainingBatch:
-    """B masked sequences laid end to end, with their targets."""
+    """B concatenated masked sequences with their targets."""
 
     ids_T: Ints
     positions_T: Ints
@@ -49,7 +49,7 @@ class PretrainingBatch:
     num_dropped: int = 0
 
     def select(self, rows: Ints) -> "PretrainingBatch":
-        """Return the sequences of these indices, in that order, as a batch without spans."""
+        """Return the sequences of these indices in this order, as a batch without spans."""
         starts = np.cumsum(self.lengths) - self.lengths
         tokens = expand_ranges(starts[rows], self.lengths[rows])
         new_position = np.full(len(self.ids_T), -1, dtype=np.int64)
@@ -81,7 +81,7 @@ class ExampleSource:
 
     @property
     def num_examples(self) -> int:
-        """The examples of an epoch: as many as their length fits into the corpus (see docs/corpora.md)."""
+        """The number of examples per epoch: the corpus divided by their length (docs/corpora.md)."""
         return max(1, self.corpus.num_tokens // self.settings.target_tokens)
 
     @property
@@ -101,9 +101,9 @@ class ExampleSource:
     def build_step(
         self, step: int, *, batch_size: int, max_tokens: int | None = None, rank: int = 0, world_size: int = 1
     ) -> list[PretrainingBatch]:
-        """Build the examples of one step, of several processes each an equal share of the same examples.
+        """Build the examples of one step, or the equal part of one of several processes.
 
-        `max_tokens` cuts them into micro-batches of about that size.
+        They are split into micro-batches of about `max_tokens`.
         """
         parts = self.order.step(step, batch_size=batch_size)
         shares = share_step(parts, rank=rank, world_size=world_size)
@@ -174,11 +174,11 @@ def build_source(
     settings = settings or ExampleSettings()
     reject_other_vocabulary(corpus.manifest, corpus.name, tokenizer.fingerprint)
     if corpus.num_tokens == 0:
-        raise InputError(f"{corpus.name}: holds no text; prepare a corpus with some")
+        raise InputError(f"{corpus.name}: contains no text; prepare a corpus with text")
     if settings.objective == "nsp" and corpus.num_documents < 2:
         raise InputError(
-            f"{corpus.name}: one document, and objective nsp takes every second segment from another; "
-            "use objective=sop, or separate documents by blank lines"
+            f"{corpus.name}: has one document, but objective=nsp needs segments of another; use "
+            "objective=sop, or separate documents by blank lines"
         )
     return ExampleSource(corpus, masking.build_token_table(tokenizer), settings, seed)
 
@@ -186,7 +186,7 @@ def build_source(
 def build_batch(
     corpus: Corpus, pairs: Pairs, keys: Keys, table: TokenTable, settings: ExampleSettings
 ) -> PretrainingBatch:
-    """Lay the valid pairs end to end as [CLS] first [SEP] second [SEP] and mask them."""
+    """Concatenate the valid pairs as [CLS] first [SEP] second [SEP] and mask them."""
     valid = np.flatnonzero(pairs.is_valid)
     first, second, keys = pairs.first.take(valid), pairs.second.take(valid), keys[valid]
     lengths = first.length + second.length + 2 + (second.length > 0)
@@ -198,7 +198,7 @@ def build_batch(
     row_start = np.stack([starts + 1, starts + 2 + first.length], axis=1).ravel()
     row_length = np.stack([first.length, second.length], axis=1).ravel()
     row_keys = np.stack([derive(keys, 1), derive(keys, 2)], axis=1).ravel()
-    row_start = np.minimum(row_start, len(ids_T))  # an absent second segment begins nowhere
+    row_start = np.minimum(row_start, len(ids_T))  # the last row may have no second segment
     spans = masking.draw_spans(table.begins_word[ids_T], row_start, row_length, row_keys, settings)
     masked_M = spans.positions
     targets_M = ids_T[masked_M]
@@ -234,14 +234,14 @@ def _gather_ids(
 
 
 def build_placeholder(table: TokenTable, *, has_labels: bool) -> PretrainingBatch:
-    """Build one masked token, for a process that has no examples of its own."""
+    """Build a batch of one masked token, for a process without examples."""
     ids_T, zeros = np.array([table.cls_id, table.mask_id, table.sep_id]), np.zeros(3, dtype=np.int64)
     tokens, masked = (ids_T, np.arange(3), zeros, np.array([3])), (np.array([1]), ids_T[2:])
     return PretrainingBatch(*tokens, *masked, zeros[:1], has_labels, NO_SPANS)
 
 
 def cut_batch(batch: PretrainingBatch, *, max_tokens: int) -> list[PretrainingBatch]:
-    """Cut a batch into as few equal shares as keep each near `max_tokens`, in order of length."""
+    """Split a batch into the fewest equal parts of about `max_tokens`, in the order of length."""
     if not len(batch.lengths):
         return []
     order = np.argsort(batch.lengths, kind="stable")
@@ -263,11 +263,11 @@ def iter_steps(
     rank: int = 0,
     world_size: int = 1,
 ) -> Iterator[list[PretrainingBatch]]:
-    """Yield the batches of steps [first_step, first_step + num_steps), built ahead by worker processes.
+    """Yield the batches of steps [first_step, first_step + num_steps), prefetched by worker processes.
 
-    They are the same with any number of workers. The other arguments are those of `build_step`.
+    They do not depend on the number of workers. The other arguments are those of `build_step`.
     """
-    from torch.utils.data import DataLoader  # here: showing an example needs no torch
+    from torch.utils.data import DataLoader  # imported here, because showing an example needs no torch
 
     steps: Any = range(first_step, first_step + num_steps)
     loader: DataLoader[list[PretrainingBatch]] = DataLoader(
@@ -280,8 +280,8 @@ def iter_steps(
         ),
         worker_init_fn=_start_worker,
     )
-    # torch's own handler of SIGCHLD raises at any moment when a worker dies; without it the error comes from
-    # asking for the next batch.
+    # torch's handler of SIGCHLD raises at any time when a worker dies; without it, the error is raised by the
+    # request for the next batch.
     before = signal.getsignal(signal.SIGCHLD) if hasattr(signal, "SIGCHLD") else None
     iterator = iter(loader)
     if before is not None and threading.current_thread() is threading.main_thread():
@@ -293,16 +293,16 @@ def iter_steps(
 
 
 def _start_worker(worker: int) -> None:
-    # Ctrl-C, and SIGTERM from a scheduler, reach every process of the group; the main one ends its workers.
+    # Ctrl-C and SIGTERM reach every process of the group, and the main process ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    # A killed main process does not end its workers, which would wait for a full pipe forever.
+    # Without the thread, workers of a killed main process would wait for a full pipe forever.
     threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 @dataclass(frozen=True)
 class TokenView:
-    """A token as the model sees it, the original, and the span it is predicted in (0: none)."""
+    """A token as shown to the model, the original, and the number of its masked span, 0 for none."""
 
     shown: str
     original: str
@@ -311,7 +311,7 @@ class TokenView:
 
 @dataclass(frozen=True)
 class ExampleView:
-    """One example, decoded."""
+    """A decoded example."""
 
     number: int
     epoch: int
@@ -326,12 +326,12 @@ class ExampleView:
 def describe_example(
     source: ExampleSource, tokenizer: Tokenizer, number: int, *, epoch: int = 0
 ) -> ExampleView:
-    """Build an example and decode it."""
+    """Build and decode an example."""
     if not 0 <= number < source.num_examples:
-        raise InputError(f"example {number} does not exist; an epoch has 0 to {source.num_examples - 1}")
+        raise InputError(f"example is {number}; it must be from 0 to {source.num_examples - 1}")
     batch = source.build(np.array([number]), epoch=epoch)
     if not len(batch.lengths):
-        raise InputError(f"example {number} is dropped: its document is a single sentence; choose another")
+        raise InputError(f"example {number} is skipped: its document is a single sentence; choose another")
     originals, span_of = batch.ids_T.copy(), np.zeros_like(batch.ids_T)
     originals[batch.masked_M] = batch.targets_M
     num_tokens = batch.spans.end - batch.spans.start
@@ -340,13 +340,13 @@ def describe_example(
         TokenView(tokenizer.token(shown), tokenizer.token(original), span)
         for shown, original, span in np.stack([batch.ids_T, originals, span_of], axis=1).tolist()
     ]
-    border = int((batch.segments_T == 0).sum()) - 1  # the first [SEP]
+    first_sep = int((batch.segments_T == 0).sum()) - 1
     label = int(batch.labels_B[0])
     return ExampleView(
         number=number,
         epoch=epoch,
-        first=tuple(tokens[1:border]),
-        second=tuple(tokens[border + 1 : -1]),
+        first=tuple(tokens[1:first_sep]),
+        second=tuple(tokens[first_sep + 1 : -1]),
         label=label,
         answer=ANSWERS[source.settings.objective][label],
         num_tokens=len(tokens),
@@ -355,7 +355,7 @@ def describe_example(
 
 
 def format_segment(tokens: tuple[TokenView, ...]) -> str:
-    """Join the tokens; a predicted span is in braces, as {what is shown = the original}."""
+    """Join tokens; a masked span is formatted as {shown = original}."""
     words: list[str] = []
     for span, group in groupby(tokens, key=lambda token: token.span):
         pairs = [(token.shown, token.original) for token in group]

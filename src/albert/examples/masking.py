@@ -1,6 +1,6 @@
-"""N-gram masking (section 4.1 of the paper): draw spans of whole words, and what replaces them.
+"""N-gram masking (paper, section 4.1): draw spans of whole words, and the tokens that replace them.
 
-A row is one segment of one example: spans never leave it, so they never touch [CLS] or [SEP].
+A row is a segment of an example. Spans stay inside a row, so [CLS] and [SEP] are never masked.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TokenTable:
-    """What masking needs to know of a vocabulary."""
+    """The properties of a vocabulary that masking needs."""
 
     begins_word: Flags  # by token id
     ordinary: Ints  # the ids that may replace another: no special token
@@ -27,7 +27,7 @@ class TokenTable:
 
 
 def build_token_table(tokenizer: Tokenizer) -> TokenTable:
-    """Build the table of a vocabulary."""
+    """Build the token table of a tokenizer's vocabulary."""
     ids = range(tokenizer.vocab_size)
     return TokenTable(
         begins_word=np.array([tokenizer.begins_word(i) for i in ids]),
@@ -40,7 +40,7 @@ def build_token_table(tokenizer: Tokenizer) -> TokenTable:
 
 @dataclass(frozen=True)
 class Spans:
-    """Runs of tokens to predict: [start, end) in the flat batch, in order, never touching."""
+    """Masked runs of tokens [start, end) in the flat batch, in order and never adjacent."""
 
     start: Ints
     end: Ints
@@ -63,29 +63,29 @@ def expand_ranges(starts: Ints, lengths: Ints) -> Ints:
 def draw_spans(
     begins_word_T: Flags, row_start: Ints, row_length: Ints, keys: Keys, settings: ExampleSettings
 ) -> Spans:
-    """Draw spans of n whole words, p(n) ∝ 1/n, that hold `mask_share` of the tokens on average.
+    """Draw spans of n whole words, p(n) ∝ 1/n, that cover `mask_share` of the tokens on average.
 
-    Their number and lengths are drawn first and positioned afterwards, at least one word apart: filling a
-    budget span by span, as is usual, would favor short spans at the end of it.
+    Number and lengths are drawn before the positions, which are at least one word apart. The usual way, to
+    fill a budget span by span, favors short spans at its end.
     """
     is_ngram = settings.masking == "ngram"
     num_words, first_word, word_start = _find_words(begins_word_T, row_start, row_length, is_ngram)
     edge_tokens = _count_edge_tokens(num_words, first_word, word_start, row_start, row_length)
     row, length = _draw_lengths(num_words, row_length, edge_tokens, keys, settings)
-    # Spans one after another, with one free word between two (none where single tokens are masked).
+    # Concatenate the spans with a free word between two, or none if single tokens are masked.
     gap = 1 if is_ngram else 0
     count = np.bincount(row, minlength=len(num_words))
     first = np.cumsum(count) - count
     rank = np.arange(len(row)) - first[row]
     running = np.concatenate([[0], np.cumsum(length)])
-    used = running[1:] - running[first[row]]  # words of this span and of those before it in its row
+    used = running[1:] - running[first[row]]  # words of the spans in a row up to this one
     fits = used + rank * gap <= num_words[row]
     row, length, rank, used = row[fits], length[fits], rank[fits], used[fits]
     count = np.bincount(row, minlength=len(num_words))
     total = np.bincount(row, weights=length, minlength=len(num_words)).astype(np.int64)
     free = num_words - total - gap * np.maximum(count - 1, 0)
     slack = below(derive(derive(keys[row], Stream.SPAN_POSITION), rank), free[row] + 1)
-    # Sorted within each row: rows come in order already, so one sort of (row, slack) does it.
+    # Sort within each row; rows are in order, so a sort by (row, slack) does this.
     slack = np.sort(row * np.int64(1 << 32) + slack) - row * np.int64(1 << 32)
     word = first_word[row] + slack + (used - length) + rank * gap
     row_end = (row_start + row_length)[row]
@@ -97,11 +97,11 @@ def draw_spans(
 
 def _find_words(
     begins_word_T: Flags, row_start: Ints, row_length: Ints, is_ngram: bool
-) -> tuple[Ints, Ints, Ints]:  # words in each row, the index of its first, and where every word starts
+) -> tuple[Ints, Ints, Ints]:  # words per row, index of its first, starts of all words
     is_start = np.zeros(len(begins_word_T) + 1, dtype=bool)
     inside = expand_ranges(row_start, row_length)
     is_start[inside] = begins_word_T[inside] if is_ngram else True
-    is_start[row_start[row_length > 0]] = True  # a row cut inside a word begins with what is left of it
+    is_start[row_start[row_length > 0]] = True  # a row may begin inside a word
     before = np.concatenate([[0], np.cumsum(is_start)])
     first_word = before[row_start]
     return before[row_start + row_length] - first_word, first_word, np.flatnonzero(is_start)
@@ -110,7 +110,7 @@ def _find_words(
 def _count_edge_tokens(
     num_words: Ints, first_word: Ints, word_start: Ints, row_start: Ints, row_length: Ints
 ) -> Ints:
-    """Count the tokens in the first and the last word of each row together."""
+    """Count the tokens of the first and the last word of each row together."""
     start = np.append(word_start, len(word_start) and word_start[-1] + 1)
     row_end = row_start + row_length
     last = np.maximum(first_word + num_words - 1, 0)
@@ -125,7 +125,7 @@ def _draw_lengths(
     longest = settings.max_ngram if settings.masking == "ngram" else 1
     sizes = np.arange(1, longest + 1)
     chances = (1 / sizes) / (1 / sizes).sum()
-    # A row of fewer words than a span needs gives it all it has: spans are shorter there on average.
+    # In a row with fewer words than a span needs, the span is shorter: it is all of them.
     mean = np.minimum(sizes, np.maximum(num_words, 1)[:, None]) @ chances
     wanted = _words_for_tokens(num_words, num_tokens, edge_tokens, float(sizes @ chances), settings) / mean
     count = np.floor(wanted + uniform(derive(keys, Stream.SPAN_COUNT))).astype(np.int64)
@@ -141,14 +141,14 @@ def _words_for_tokens(
 ) -> NDArray[np.float64]:
     """Compute how many words to cover so that `mask_share` of the *tokens* is covered.
 
-    The first and the last word of a row can be covered from one side only, so they are covered less often
-    than the others; and they differ in size, the last having the full stop. Both would move the share.
+    Two effects are corrected: the first and the last word of a row are covered less often than others, since
+    spans can reach them only from one side, and they have other sizes, as the last includes the period.
     """
     share = settings.mask_share
     if settings.masking == "token":
         return share * num_words.astype(np.float64)
-    # By how much an edge is covered less often: it is when the least of the slacks is 0, whose range is what
-    # the spans and the words between them leave of the row.
+    # How much less often an edge is covered: it is covered if the smallest slack is 0, and slacks range over
+    # the words that the spans and the gaps between them leave in the row.
     rarer = 1 - num_words / mean / (num_words * (1 - share - share / mean) + 2)
     is_long = num_words >= 4
     words = np.where(is_long, num_words - 2 * rarer, num_words)
@@ -158,7 +158,7 @@ def _words_for_tokens(
 
 
 def replace_tokens(ids: Ints, masked: Ints, keys: Keys, table: TokenTable, settings: ExampleSettings) -> Ints:
-    """Draw what replaces the masked tokens: mostly [MASK], sometimes a random token or the token itself."""
+    """Draw the replacements of masked tokens: mostly [MASK], else a random token or the token itself."""
     draw = uniform(derive(keys, Stream.REPLACEMENT))
     random_ids = table.ordinary[below(derive(keys, Stream.RANDOM_TOKEN), len(table.ordinary))]
     random_share = settings.replace_with_mask + settings.replace_with_random

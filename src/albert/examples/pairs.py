@@ -1,7 +1,7 @@
-"""Find pairs of segments in a corpus: sentence order (SOP), next sentence (NSP), or plain.
+"""Find pairs of segments in a corpus for sentence order (SOP), next sentence (NSP), or no objective.
 
-An example begins at the sentence that holds a given token of the corpus. Its window is a range of sentences
-of one document, found by arithmetic on the offsets of the corpus, and split at a random sentence.
+The window of an example is a range of sentences of one document around a given token of the corpus. It is
+found by arithmetic on the offsets of the corpus, and split at a random sentence.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from albert.data.corpus import Corpus
 from albert.examples.randomness import Ints, Keys, Stream, below, derive, uniform
 from albert.examples.settings import ExampleSettings
 
-_TRIES = 8  # to find another document, with a segment of the right length
+_TRIES = 8  # to find another document with a segment of the right length
 _NOT_FOUND = np.iinfo(np.int64).max
 _LAST_RESORT = 1 << 40
 
 
 class Ranges(NamedTuple):
-    """Runs of tokens: those of `part` from `start` up to `end`."""
+    """Ranges of tokens [start, end) in parts of the corpus."""
 
     part: Ints
     start: Ints
@@ -34,38 +34,38 @@ class Ranges(NamedTuple):
         return Ranges(*(column[index] for column in self))
 
     def choose(self, other: "Ranges", where: NDArray[np.bool_]) -> "Ranges":
-        """Take the other's runs where the condition holds, these elsewhere."""
+        """Take the other ranges where the condition is true, and these elsewhere."""
         return Ranges(*(np.where(where, theirs, mine) for mine, theirs in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """First and second segment in the order in which the model reads them, and their labels."""
+    """The first and the second segment in the order of the input, and their labels."""
 
     first: Ranges
     second: Ranges
     label: Ints  # 1 for a swapped pair (sop) or a random second segment (nsp)
-    is_valid: NDArray[np.bool_]  # false for a single sentence where the objective needs two: it is dropped
+    is_valid: NDArray[np.bool_]  # false for a single sentence if the objective needs two
 
 
 def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSettings) -> Pairs:
     """Split windows around the given tokens at a random sentence, cut them to length, swap or replace."""
-    # How many tokens both segments may have together; 10% of the examples are short on purpose.
+    # The maximum number of tokens of both segments; by default 10% of the examples are shorter on purpose.
     is_short = uniform(derive(keys, Stream.SHORT)) < settings.short_share
     short = 2 + below(derive(keys, Stream.SHORT_LENGTH), settings.target_tokens - 1)
     targets = np.where(is_short, short, settings.target_tokens)
-    # Single sentences: a window of one, which takes in its neighbor.
+    # For single sentences, a window of one, which is extended by a neighbor.
     wanted = np.ones_like(targets) if settings.unit == "sentences" else targets
     is_backward = uniform(derive(keys, Stream.DIRECTION)) < 0.5
     is_single = settings.unit == "texts"
     windows = grow_windows(
         corpus, positions, targets=wanted, is_backward=is_backward, min_sentences=1 if is_single else 2
     )
-    border = windows.start + 1 + below(derive(keys, Stream.SPLIT), windows.num_sentences - 1)
+    split = windows.start + 1 + below(derive(keys, Stream.SPLIT), windows.num_sentences - 1)
     if is_single:
-        border, targets = windows.end, np.full_like(targets, settings.target_tokens)  # whole sentences
+        split, targets = windows.end, np.full_like(targets, settings.target_tokens)  # whole sentences
     starts, middles, ends = (
-        token_offsets(corpus, windows.part, sentences) for sentences in (windows.start, border, windows.end)
+        token_offsets(corpus, windows.part, sentences) for sentences in (windows.start, split, windows.end)
     )
     first, second = Ranges(windows.part, starts, middles), Ranges(windows.part, middles, ends)
     is_valid = (windows.num_sentences >= 2) | (settings.objective == "none")
@@ -86,7 +86,7 @@ def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSe
 
 @dataclass(frozen=True)
 class Windows:
-    """For each example: its part of the corpus, its document's sentences, and those of its window."""
+    """The part of the corpus, the sentences of the document and those of the window of each example."""
 
     part: Ints
     document_start: Ints
@@ -107,12 +107,11 @@ def grow_windows(
     is_backward: NDArray[np.bool_],
     min_sentences: int = 2,
 ) -> Windows:
-    """Take sentences from the one that holds a token on, or back from it, up to `targets` tokens.
+    """Grow windows from the sentence with a given token, forward or backward, up to `targets` tokens.
 
-    Where the document ends before that, the window takes in sentences on its other side; a window of one
-    sentence takes in a neighbor. Half of the windows grow backwards, so that neither their first sentence nor
-    their last is always the one that was found by a token: such sentences are longer than others, which would
-    give the order away.
+    If the document ends before that, the window grows on the other side; a single sentence is extended by a
+    neighbor. Half of the windows grow backward, so that neither the first nor the last sentence always has
+    the token: such sentences are longer than average, which would reveal the order.
     """
     parts = np.searchsorted(corpus.starts, positions, side="right") - 1
     low, high, start, end = np.empty((4, len(positions)), dtype=np.int64)
@@ -125,14 +124,14 @@ def grow_windows(
         low[here], high[here] = part.document_starts[document], part.document_starts[document + 1]
         target, backward = targets[here], is_backward[here]
         first = np.where(backward, np.maximum(_grow_back(starts, sentence + 1, target), low[here]), sentence)
-        last = np.where(backward, sentence + 1, np.minimum(_grow_on(starts, sentence, target), high[here]))
-        # What the document's border cut off is made up for on the other side.
-        more = np.minimum(np.maximum(_grow_on(starts, first, target), last), high[here])
+        last = np.where(backward, sentence + 1, np.minimum(_grow_ahead(starts, sentence, target), high[here]))
+        # Extend windows that end at a document boundary on the other side.
+        more = np.minimum(np.maximum(_grow_ahead(starts, first, target), last), high[here])
         end[here] = np.where(backward, more, last)
         more = np.maximum(np.minimum(_grow_back(starts, last, target), first), low[here])
         start[here] = np.where(backward, first, more)
         corpus.release(number)
-    # A sentence alone takes in its neighbor on the side it grows to; at a document's end, the other.
+    # Extend single sentences by the neighbor in their direction, or by the other at a document boundary.
     is_alone = end - start < min_sentences
     start = np.where(is_alone & is_backward, np.maximum(end - 2, low), start)
     end = np.where(is_alone, np.minimum(start + 2, high), end)
@@ -140,7 +139,7 @@ def grow_windows(
     return Windows(parts, low, high, start, end)
 
 
-def _grow_on(starts: NDArray[np.int32], first: Ints, targets: Ints) -> Ints:
+def _grow_ahead(starts: NDArray[np.int32], first: Ints, targets: Ints) -> Ints:
     return np.searchsorted(starts, starts[first] + targets, side="left")
 
 
@@ -149,7 +148,7 @@ def _grow_back(starts: NDArray[np.int32], end: Ints, targets: Ints) -> Ints:
 
 
 def token_offsets(corpus: Corpus, parts: Ints, sentences: Ints) -> Ints:
-    """Return where these sentences begin among the tokens of their part."""
+    """Return the token offsets of sentences in their parts."""
     offsets = np.empty(len(parts), dtype=np.int64)
     for number in np.unique(parts):
         here = parts == number
@@ -168,11 +167,11 @@ def _draw_other_document(
     available: Ints,
     true: Ints,
 ) -> tuple[Ranges, NDArray[np.bool_]]:
-    """Draw the end of another document's window, as long as the true second segment; and whether one exists.
+    """Draw a segment of another document, as long as the true second segment, and whether one exists.
 
-    Nothing but their content may tell random segments from true ones. So their windows grow as the true ones
-    did, and a pair that is full stays full, a short one as short: `true` are the tokens of the true segment,
-    `available` those that a full pair has left for it. Of those tried, the nearest to that length is taken.
+    Random segments must differ from true ones only in content. So they are the ends of windows that grow in
+    the same way, and full pairs stay full and short pairs as short: `true` is the length of the true segment,
+    `available` what a full pair has left for it. Of several tries, the one nearest to that length is taken.
     """
     is_full = true >= available
     targets = np.maximum(np.minimum(true, available), 1)
@@ -188,7 +187,7 @@ def _draw_other_document(
         if not len(left):
             break
         draw = derive(derive(keys[left], Stream.OTHER_DOCUMENT), attempt)
-        # Of all tokens but the own document's: beside a long one, eight tries would often find no other.
+        # Draw from the tokens of other documents, because beside a long document eight tries often find none.
         positions = below(draw, num_others[left])
         positions += np.where(positions >= own_start[left], (own_end - own_start)[left], 0)
         other = grow_windows(corpus, positions, targets=wanted[left], is_backward=is_backward[left])
@@ -198,7 +197,7 @@ def _draw_other_document(
         is_other = (other.part != windows.part[left]) | (other.document_start != windows.document_start[left])
         excess = candidate.length - targets[left]
         miss = np.where(is_full[left] & (excess > 0), 0, np.abs(excess))
-        miss += np.where(other.num_sentences < 2, _LAST_RESORT, 0)  # all of a document: no second segment
+        miss += np.where(other.num_sentences < 2, _LAST_RESORT, 0)  # a single sentence has no second segment
         is_better = is_other & (miss < misses[left])
         for mine, theirs in zip((*chosen, misses), (*candidate, miss), strict=True):
             mine[left[is_better]] = theirs[is_better]
@@ -206,9 +205,9 @@ def _draw_other_document(
 
 
 def _split_off_ends(corpus: Corpus, windows: Windows, *, targets: Ints, is_full: NDArray[np.bool_]) -> Ints:
-    """Find the first sentences of segments that end where the windows do and hold `targets` tokens.
+    """Find the first sentences of segments of `targets` tokens at the ends of windows.
 
-    Where `is_full`, a segment has its target or more; elsewhere it is as near to it as whole sentences come.
+    A segment has at least its target where `is_full`, and elsewhere as near to it as whole sentences allow.
     """
     first = windows.end - 1
     for number in np.unique(windows.part):
@@ -225,7 +224,7 @@ def _split_off_ends(corpus: Corpus, windows: Windows, *, targets: Ints, is_full:
 
 
 def _truncate(first: Ranges, second: Ranges, targets: Ints, keys: Keys) -> tuple[Ranges, Ranges]:
-    """Cut what is too much from the longer side until they are equal, then from both; at a random end."""
+    """Cut the excess from the longer segment until both are equal, then from both, each at a random end."""
     excess = np.maximum(first.length + second.length - targets, 0)
     difference = first.length - second.length
     from_longer = np.minimum(excess, np.abs(difference))

@@ -1,7 +1,7 @@
 """Random numbers and permutations by key: (seed, epoch, example, stream, counter).
 
-There is no generator with a state, so any machine makes any example in any order. The mixing function is that
-of SplitMix64; all arithmetic wraps at 64 bits.
+Without generators that have a state, any machine can make any example in any order. The mixing function is
+that of SplitMix64; all arithmetic wraps at 64 bits.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Stream(IntEnum):
-    """What a random number is for; each has a stream of its own."""
+    """The purpose of a random number; each has its own stream."""
 
     ORDER = 1
     JITTER = 2
@@ -37,13 +37,13 @@ class Stream(IntEnum):
 
 
 def seed_key(seed: int) -> np.uint64:
-    """Turn a seed, any integer, into the first key."""
+    """Convert a seed, any integer, to the first key."""
     key: np.uint64 = np.uint64(seed % 2**64)
     return key
 
 
 def mix(values: Keys) -> Keys:
-    """Mix the bits of 64-bit numbers; a permutation of them."""
+    """Mix the bits of 64-bit numbers, bijectively."""
     with np.errstate(over="ignore"):
         x = values + _GOLDEN
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -73,15 +73,15 @@ def below(keys: Keys, limits: Ints | int) -> Ints:
 class ExampleOrder:
     """The order of the examples in each epoch.
 
-    A Feistel network permutes the numbers below the next power of four; a number that falls outside is
-    permuted again until it falls inside, which keeps it a permutation.
+    A Feistel network permutes the numbers below the next power of four. A number outside of the range is
+    permuted again until it is inside, so that the result is a permutation of the range.
     """
 
     num_examples: int
     seed: int
 
     def numbers(self, positions: Ints, *, epoch: int) -> Ints:
-        """Return the examples at these positions of the epoch."""
+        """Return the indices of the examples at these positions of the epoch."""
         half = np.uint64(max(1, ((self.num_examples - 1).bit_length() + 1) // 2))
         key = derive(derive(derive(seed_key(self.seed), Stream.ORDER), epoch), 0)
         values = positions.astype(np.uint64)
@@ -103,7 +103,7 @@ class ExampleOrder:
 
 
 def share_step(parts: list[tuple[int, Ints]], *, rank: int, world_size: int) -> list[tuple[int, Ints]]:
-    """Return the share of one process in the examples of a step."""
+    """Return the part of one process of the examples of a step."""
     total = sum(len(numbers) for _, numbers in parts)
     first, last = rank * total // world_size, (rank + 1) * total // world_size
     shares, start = [], 0

@@ -1,1 +1,1 @@
-"""texts → predictions: a loaded model with its tokenizer."""
+"""Texts to predictions: a loaded model with its tokenizer."""

@@ -5,6 +5,7 @@ Shapes: T tokens, B sequences, M masks, D hidden width, V vocabulary.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -22,7 +23,7 @@ from albert.text.tokenizer import MASK, Encoding, InputSequence, Tokenizer
 
 T = TypeVar("T")
 Pooling = Literal["mean", "cls", "pooler"]
-# About what fits into the caches of two CPU cores; larger batches were not faster.
+# Activations of this many tokens fit into the caches of two CPU cores; larger batches were not faster.
 MAX_BATCH_TOKENS = 4096
 _MAX_TEXTS = 4096  # at a time, to bound the memory
 _MAX_MASKS = 512  # at a time: each has a row of logits over the vocabulary
@@ -30,7 +31,7 @@ _MAX_MASKS = 512  # at a time: each has a row of logits over the vocabulary
 
 @dataclass(frozen=True)
 class Candidate:
-    """A token for a mask: its text, its id and its probability."""
+    """A predicted token for a mask: its text, its id and its probability."""
 
     text: str
     id: int
@@ -39,7 +40,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class OrderAnswer:
-    """The probability that two texts are in their original order."""
+    """A prediction of sentence order: the probability that two texts are in their original order."""
 
     in_order: float
 
@@ -50,14 +51,24 @@ class OrderAnswer:
 
 
 class Predictor:
-    """Predict with any model: a model and its tokenizer on a device, in evaluation mode.
+    """A model and its tokenizer on a device, in evaluation mode.
 
-    Every method takes a list of texts, batches them and returns predictions in their order. `depth` is the
-    number of layers: fewer than the model has, or more if it shares all of them. An InputError is raised for
-    a text that is not in a list, a text that is too long, and a prediction for which the model has no head.
+    Methods take a list of texts, compute them in batches of similar length and return predictions in the
+    order of the texts. They raise an InputError for a single text instead of a list, for a text that is too
+    long, and if the model lacks the head they need. Their `depth` is the number of layers to run: by default
+    all, or fewer, or more if the model shares all its layers.
+
+    Args:
+        model: The model, which is moved to the device.
+        tokenizer: Its tokenizer.
+        runtime: Device and precision.
+
+    Raises:
+        InputError: If the device does not exist or does not support the precision.
+        WeightsError: If the vocabulary does not fit the model.
     """
 
-    default_pooling: str = "mean"  # of embeddings; a folder may set another
+    default_pooling: str = "mean"  # a model folder may set another
     default_is_normalised: bool = False
 
     def __init__(
@@ -67,47 +78,67 @@ class Predictor:
         check_vocabulary(model.config, tokenizer)
         self.device = select_device(runtime.device)
         self.precision = runtime.precision
-        autocast(self.device, self.precision)  # fails here instead of at the first text
+        autocast(self.device, self.precision)  # raises now instead of at the first text
         self.model = model.to(self.device).eval()
         self.tokenizer = tokenizer
 
     def fill_mask(
         self, texts: Iterable[str], *, top: int = 5, depth: int | None = None
     ) -> list[list[list[Candidate]]]:
-        """Predict the `top` most probable tokens, best first, for each text and each `[MASK]` in it."""
+        """Predict the tokens at each `[MASK]`.
+
+        Args:
+            texts: The texts, each with at least one `[MASK]`.
+            top: The number of candidates.
+            depth: The number of layers.
+
+        Returns:
+            For each text and each mask in it, the `top` most probable tokens, best first.
+        """
         self.model.head("mlm")
         texts = _as_texts(texts)
         if not 1 <= top <= self.tokenizer.vocab_size:
-            raise InputError(f"top is {top}; it must be from 1 to the {self.tokenizer.vocab_size} tokens")
+            raise InputError(
+                f"top is {top}; it must be from 1 to {self.tokenizer.vocab_size}, the vocabulary"
+            )
         for number, text in enumerate(texts, start=1):
             if MASK not in text:
-                raise InputError(f"text {number} has no {MASK}; put one where a word is to be predicted")
-        sequences = [self._frame(self.tokenizer.encode(text, masks=True)) for text in texts]
+                raise InputError(f"text {number} has no {MASK}; put {MASK} where a token is to be predicted")
+        build, encode = self.tokenizer.build_sequence, self.tokenizer.encode
+        sequences = [build(encode(text, masks=True)) for text in texts]
 
         def read_masks(tokens: Tokens, last_TD: Tensor) -> list[list[list[Candidate]]]:
             is_mask_T = tokens.ids_T == self.tokenizer.mask_id
             indices_M = is_mask_T.nonzero().squeeze(1)
-            found = [
-                candidates
+            candidates = (
+                found
                 for some_M in indices_M.split(_MAX_MASKS)
-                for candidates in self._rank_tokens(last_TD[some_M], top=top)
-            ]
+                for found in self._rank_tokens(last_TD[some_M], top=top)
+            )
             counts = [int(part.sum()) for part in is_mask_T.cpu().split(tokens.lengths)]
-            rest = iter(found)
-            return [[next(rest) for _ in range(count)] for count in counts]
+            return [list(islice(candidates, count)) for count in counts]
 
         return self._run(sequences, read_masks, depth=depth)
 
     def sentence_order(
         self, pairs: Iterable[tuple[str, str]], *, depth: int | None = None
     ) -> list[OrderAnswer]:
-        """Predict the probability that the first text of each pair comes before the second."""
+        """Predict whether two texts are in their original order.
+
+        Args:
+            pairs: Pairs of texts from one document.
+            depth: The number of layers.
+
+        Returns:
+            For each pair, the probability that the first text comes before the second.
+        """
         head = self.model.head("sop")
         checked = [_as_texts(pair) for pair in pairs]
         for number, pair in enumerate(checked, start=1):
             if len(pair) != 2:
-                raise InputError(f"pair {number} has {len(pair)} texts; give two")
-        sequences = [self._frame(*self.tokenizer.encode_batch(pair)) for pair in checked]
+                raise InputError(f"pair {number} has {len(pair)} texts; give 2")
+        build, encode = self.tokenizer.build_sequence, self.tokenizer.encode_batch
+        sequences = [build(*encode(pair)) for pair in checked]
 
         def read_order(tokens: Tokens, last_TD: Tensor) -> list[OrderAnswer]:
             logits_B2 = head(self.model.pool(last_TD, tokens)).float()
@@ -123,18 +154,21 @@ class Predictor:
         is_normalised: bool | None = None,
         depth: int | None = None,
     ) -> NDArray[np.float32]:
-        """Compute a vector for each text, as an array [texts, hidden_size].
+        """Compute a vector for each text.
 
         Args:
             texts: The texts.
-            pooling: mean (of the tokens), cls or pooler; by default that of the model's folder, or mean.
-            is_normalised: Whether to scale vectors to length 1; by default as in the model's folder, or no.
+            pooling: mean (over the tokens), cls or pooler; by default that of the model's folder, or mean.
+            is_normalised: Whether vectors have length 1; by default as in the model's folder, or no.
             depth: The number of layers.
+
+        Returns:
+            An array of shape [texts, hidden_size].
         """
         chosen = self.default_pooling if pooling is None else pooling
         if chosen not in get_args(Pooling):
             origin = "pooling" if pooling is not None else "the pooling in this model's folder"
-            raise InputError(f"{origin} is {chosen!r}; there are {', '.join(get_args(Pooling))}")
+            raise InputError(f"{origin} is {chosen!r}; choose from {', '.join(get_args(Pooling))}")
         listed = _as_texts(texts)
 
         def read_vectors(tokens: Tokens, last_TD: Tensor) -> list[Tensor]:
@@ -144,8 +178,7 @@ class Predictor:
             return list(pooled_BD.float())
 
         if len(listed) > _MAX_TEXTS:
-            # Find texts that are too long before the others are encoded. A text has hardly ever more tokens
-            # than characters.
+            # Reject texts that are too long before any is encoded: few have more tokens than letters.
             limit = self.model.config.max_position_embeddings - 2  # [CLS] and [SEP]
             for index, text in enumerate(listed):
                 if len(text) > limit:
@@ -162,25 +195,22 @@ class Predictor:
         return stacked_BD
 
     def save(self, folder: str | Path) -> None:
-        """Write the model and its vocabulary as a folder that `albert.load` and `transformers` open."""
+        """Write the model and its vocabulary to a folder that `albert.load` and `transformers` open."""
         save_model(Path(folder), self.model, tokenizer=self.tokenizer)
 
     def _rank_tokens(self, states_MD: Tensor, *, top: int) -> list[list[Candidate]]:
-        """Find the best tokens, in full precision even under autocast: in bf16 there would be ties."""
+        """Find the most probable tokens, in float32 even under autocast because bf16 would cause ties."""
         with torch.autocast(self.device.type, enabled=False):
-            probabilities_MV = self.model.compute_mlm_logits(states_MD.float()).softmax(-1)
-        # The embedding table may have more rows than the vocabulary has tokens.
+            probabilities_MV = self.model.mlm_logits(states_MD.float()).softmax(-1)
+        # The embedding table may have more rows than the vocabulary.
         best = probabilities_MV[:, : self.tokenizer.vocab_size].topk(top)
         return [
             [Candidate(self.tokenizer.decode([i]), i, p) for i, p in zip(ids, values, strict=True)]
             for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
 
-    def _frame(self, first: Encoding, second: Encoding | None = None) -> InputSequence:
-        return self.tokenizer.build_sequence(first, second)
-
     def _frame_text(self, encoding: Encoding) -> InputSequence:
-        return self._frame(encoding)
+        return self.tokenizer.build_sequence(encoding)
 
     def _run(
         self,
@@ -190,7 +220,7 @@ class Predictor:
         depth: int | None,
         start: int = 0,
     ) -> list[T]:
-        """Encode in batches and `read` each; return the results in the order of the sequences."""
+        """Run the model in batches, and return the results of `read` in the order of the sequences."""
         self._check_lengths(sequences, start=start)
         results: dict[int, T] = {}
         lengths = [len(sequence.ids) for sequence in sequences]
@@ -216,18 +246,18 @@ class Predictor:
 
 
 def _as_texts(texts: Iterable[str]) -> list[str]:
-    """Return the texts as a list; reject a single text, which is an iterable of letters."""
+    """Return the texts as a list; raise an InputError for a single text."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"expected a list of texts, got {repr(texts)[:40]}")
     listed = list(texts)
     for number, text in enumerate(listed, start=1):
         if not isinstance(text, str):
-            raise InputError(f"text {number} is {text!r}, not a str")
+            raise InputError(f"text {number} is {text!r}; give a str")
     return listed
 
 
 def iter_batches(lengths: Sequence[int], *, max_tokens: int) -> Iterator[list[int]]:
-    """Yield indices, shortest sequences first, at most `max_tokens` tokens (or one sequence) together."""
+    """Yield the indices of batches of at most `max_tokens` or one sequence, shortest sequences first."""
     batch: list[int] = []
     total = 0
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):

@@ -1,4 +1,4 @@
-"""The encoder as a torch module, called with lists of ids or with padded tensors.
+"""The encoder as a torch module that is called with lists of ids or with padded tensors.
 
 Shapes: T tokens, B sequences, L longest sequence, D hidden width.
 """
@@ -18,7 +18,7 @@ from albert.model.runtime import select_device
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model
 
-# Lists of ids, tensors or arrays; or one rectangular tensor or array.
+# Lists of ids, or tensors or arrays of them; also a single two-dimensional tensor or array.
 Rows = Iterable[Any]
 
 
@@ -27,22 +27,46 @@ def load_encoder(
 ) -> "SequenceEncoder":
     """Load a model without its heads, in evaluation mode.
 
+    Args:
+        source: A model as in `load`; it needs no vocabulary.
+        device: auto, cpu, cuda, cuda:N or mps.
+        revision: The version of a model on the hub.
+
+    Returns:
+        A torch module that maps lists of ids to hidden states.
+
+    Raises:
+        InputError: If the model or the device does not exist.
+        FileFormatError: If a file is missing or damaged.
+
     >>> encoder = albert.load_encoder("folder")
-    >>> first, second = encoder([[2, 17, 45, 3], [2, 9, 3]])  # lists of ids in, [length, hidden_size] out
+    >>> first, second = encoder([[2, 17, 45, 3], [2, 9, 3]])  # two tensors [length, hidden_size]
     """
     pretrained = load_model(source, heads={}, revision=revision, device=select_device(device))
     return SequenceEncoder(pretrained.model).eval()
 
 
 class SequenceEncoder(nn.Module):
-    """An encoder of lists of ids, without a tokenizer, padding or masks; an ordinary torch module."""
+    """An encoder of lists of ids: a torch module without tokenizer, padding and masks."""
 
     def __init__(self, model: AlbertModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, ids: Rows, *, segments: Rows | None = None, depth: int | None = None) -> list[Tensor]:
-        """Return the last hidden states [length, hidden_size] of each sequence of ids."""
+        """Encode sequences of ids.
+
+        Args:
+            ids: The ids of each sequence, with [CLS] and [SEP].
+            segments: The segment of each id, 0 by default.
+            depth: The number of layers: by default all, or fewer, or more if the model shares all its layers.
+
+        Returns:
+            The last hidden states of each sequence, [length, hidden_size].
+
+        Raises:
+            InputError: If an id or a segment is out of range, or a sequence is empty or too long.
+        """
         config = self.model.config
         tokens = Tokens.from_lists(
             _read_rows(ids, size=config.vocab_size, name="ids"),
@@ -59,7 +83,8 @@ def _read_rows(rows: Rows, *, size: int, name: str) -> list[list[int]]:
         try:
             numbers = [operator.index(value) for value in values]
         except TypeError as error:
-            raise InputError(f"{name} must be lists of integers; item {number} is {values!r}") from error
+            reason = f"expected a list of lists of integers, but item {number} is {values!r}"
+            raise InputError(f"{name}: {reason}") from error
         if wrong := [value for value in numbers if not 0 <= value < size]:
             raise InputError(f"{name} must be from 0 to {size - 1}; sequence {number} has {wrong[0]}")
         lists.append(numbers)
@@ -68,14 +93,14 @@ def _read_rows(rows: Rows, *, size: int, name: str) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class PaddedOutput:
-    """The output of `PaddedModel`, named as in `transformers`; hidden states are zero at the padding."""
+    """The output of `PaddedModel`, named as in `transformers`; hidden states are 0 at padded positions."""
 
     last_hidden_state: Tensor
     pooler_output: Tensor | None
 
 
 class PaddedModel(nn.Module):
-    """A model with Hugging Face's call: removes the padding, runs the flat model, and pads the result."""
+    """A model with the call of `transformers`: removes the padding, runs the flat model and pads again."""
 
     def __init__(self, model: AlbertModel) -> None:
         super().__init__()
@@ -87,7 +112,16 @@ class PaddedModel(nn.Module):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
     ) -> PaddedOutput:
-        """Encode ids [B, L]; the mask is 1 at real tokens, all by default, and segments are 0 by default."""
+        """Encode padded ids.
+
+        Args:
+            input_ids: Ids [B, L].
+            attention_mask: 1 at real tokens and 0 at padding; by default all are real.
+            token_type_ids: Segments [B, L]; 0 by default.
+
+        Raises:
+            InputError: If shapes differ, an id is out of range, or a row has no real token.
+        """
         config = self.model.config
         mask_BL = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         segments_BL = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids

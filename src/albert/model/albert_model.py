@@ -54,12 +54,12 @@ class AlbertModel(nn.Module):
     def head(self, name: str) -> nn.Module:
         if name not in self.heads:
             raise InputError(
-                f"this model has no {name} head (its heads: {', '.join(self.heads) or 'none'}); load a model "
-                "that was trained with one"
+                f"this model has no {name} head; it has {', '.join(self.heads) or 'none'}: load a model that "
+                "was trained with one"
             )
         return self.heads[name]
 
-    def compute_mlm_logits(self, x_MD: Tensor) -> Tensor:
+    def mlm_logits(self, x_MD: Tensor) -> Tensor:
         """Compute logits [M, V] from the hidden states of the masked positions."""
         logits_MV: Tensor = self.head("mlm")(x_MD, self.encoder.embeddings.word.weight)
         return logits_MV

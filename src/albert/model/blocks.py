@@ -74,12 +74,8 @@ class AttentionBlock(nn.Module):
         selected: SelectedTokens | None = None,
     ) -> Tensor:
         """Attend within each sequence, and append the attention probabilities to `probabilities`."""
-        if (
-            selected is not None
-            and selected.is_first
-            and probabilities is None
-            and self._has_plain_projections
-        ):
+        is_plain = type(self.key) is type(self.value) is nn.Linear  # not quantized
+        if selected is not None and selected.is_first and probabilities is None and is_plain:
             return self._attend_first(x_TD, layout, selected.indices_P)
         heads = (x_TD.shape[0], self.num_heads, -1)
         q_TNH, k_TNH, v_TNH = (project(x_TD).view(heads) for project in (self.query, self.key, self.value))
@@ -87,18 +83,12 @@ class AttentionBlock(nn.Module):
         if probabilities is None:
             mixed_TNH = attend(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
         else:
-            mixed_TNH, of_layer = attend_with_probabilities(
-                q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout
-            )
-            probabilities.append(of_layer)
+            mixed_TNH, found = attend_with_probabilities(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
+            probabilities.append(found)
         mixed_TD = mixed_TNH.reshape(x_TD.shape)
         if selected is not None:
             x_TD, mixed_TD = gather_rows(x_TD, selected.indices_P), gather_rows(mixed_TD, selected.indices_P)
         return self._add(x_TD, mixed_TD)
-
-    @property
-    def _has_plain_projections(self) -> bool:
-        return type(self.key) is nn.Linear and type(self.value) is nn.Linear
 
     def _attend_first(self, x_TD: Tensor, layout: Layout, first_B: Tensor) -> Tensor:
         """Compute the first token of each sequence only, in the order of `first_B`."""

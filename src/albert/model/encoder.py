@@ -44,7 +44,7 @@ class Embeddings(nn.Module):
     def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor) -> Tensor:
         if self.segment.num_embeddings == 1 and bool(segments_T.any()):
             raise InputError(
-                "this model does not support pairs of texts (type_vocab_size is 1); give single texts"
+                "a model of type_vocab_size 1 does not support pairs of texts; give single texts"
             )
         x_TE = self.word(ids_T) + self.segment(segments_T) + self.position(positions_T)
         x_TE = F.dropout(self.norm(x_TE), self.dropout, self.training)

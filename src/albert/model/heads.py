@@ -58,7 +58,7 @@ class ExitHeads(nn.ModuleList):
 
     def __init__(self, config: ModelConfig, num_labels: int) -> None:
         if config.num_hidden_layers < 2:
-            raise InputError("early exits need a model of at least 2 layers (num_hidden_layers), not 1")
+            raise InputError("early exits need num_hidden_layers of at least 2, not 1")
         super().__init__(ClassificationHead(config, num_labels) for _ in range(config.num_hidden_layers - 1))
 
 
@@ -163,7 +163,7 @@ class BeamSpanHead(nn.Module):
 
 @dataclass(frozen=True)
 class HeadType:
-    """A type of head; `num_outputs` is None if the user chooses it, and `counted` is a weight of that length."""
+    """A type of head. `num_outputs` is None if the user chooses it; `counted` is a weight of that length."""
 
     build: Callable[[ModelConfig, int], nn.Module]
     num_outputs: int | None

@@ -1,11 +1,10 @@
 """Initialize the weights of a new model: as published, or with two options for small models.
 
-Sinusoidal position embeddings and word-matching heads help small models leave the unigram plateau. To compare
-two texts, a model must first detect which words they share. A head whose queries and keys are the same
-projection of the word embedding attends to all occurrences of its word, and its output shows whether one of
-them is in the other segment. Small models do not learn such heads, and masked language modeling soon changes
-heads that are only initialized this way (docs/log.md). So they are recomputed from the embeddings after every
-step of pretraining.
+Sinusoidal positions and word-matching heads help small models leave the unigram plateau. To compare two
+texts, a model must detect which words they share. A head whose queries and keys are the same projection of
+the word embedding attends to all occurrences of its word, and its output shows whether one of them is in the
+other segment. Small models do not learn such heads, and masked language modeling soon changes heads that are
+only initialized this way (docs/log.md). So they are recomputed from the embeddings after every step.
 
 Shapes: V words, L positions, S segments, E embedding width, D hidden width, H width of a head, R excluded
 directions.
@@ -73,11 +72,9 @@ class WordMatching:
         self.tables: Embeddings = encoder.embeddings
         self.blocks = [part for part in encoder.modules() if isinstance(part, AttentionBlock)]
         width, hidden_size = self.tables.word.weight.shape[1], self.blocks[0].query.weight.shape[0]
-        max_heads = self.blocks[0].num_heads
-        if num_heads > max_heads:
-            raise InputError(
-                f"num_matching_heads {num_heads} exceeds the model's {max_heads} heads; lower it"
-            )
+        total = self.blocks[0].num_heads
+        if num_heads > total:
+            raise InputError(f"num_matching_heads {num_heads} exceeds the model's {total} heads; lower it")
         if width > hidden_size:
             raise InputError(
                 f"num_matching_heads is {num_heads}, but embedding_size {width} exceeds hidden_size "
@@ -89,7 +86,7 @@ class WordMatching:
                 f"num_matching_heads is {num_heads}, but positions and {num_segments} segments use all of "
                 f"embedding_size {width}; set num_matching_heads=0"
             )
-        head_width = hidden_size // max_heads
+        head_width = hidden_size // total
         shape, generator = (num_heads, head_width, width), torch.Generator().manual_seed(0)
         self._directions_NHE = torch.randn(shape, generator=generator, dtype=torch.float64)
 
@@ -102,7 +99,7 @@ class WordMatching:
                 part.weight[: len(map_RD)] = map_RD.to(part.weight)
                 part.bias[: len(map_RD)] = 0.0
 
-    def register_hooks(self, optimizer: torch.optim.Optimizer) -> None:
+    def attach(self, optimizer: torch.optim.Optimizer) -> None:
         """Recompute the heads from the embeddings after every step of the optimizer."""
         num_rows = self._directions_NHE.shape[0] * self._directions_NHE.shape[1]
 

@@ -1,1 +1,1 @@
-"""model ↔ folder: Hugging Face's layout, original TensorFlow checkpoints, the hub."""
+"""Load and save models: Hugging Face's folder layout, original TensorFlow checkpoints, the hub."""

@@ -1,7 +1,7 @@
-"""Download pinned wheels and source archives with pip, without installing them, and read files in them.
+"""Download pinned wheels and source archives with pip, without installing them, and read their files.
 
-`pip download` of a source archive runs its setup.py. So a process of its own (`main` below) has pip's
-internals find the archive and copies it. If pip's internals change, that process fails with one line.
+`pip download` of a source archive would run its setup.py. Instead, a child process (`main` below) finds and
+copies the archive with pip's internals. If these change, the process fails with a one-line error.
 """
 
 import io
@@ -24,28 +24,28 @@ _PIP_OPTIONS = ["--no-input", "--disable-pip-version-check"]
 
 
 def fetch_wheel(requirement: str, *, sha256: str) -> Path:
-    """Return the wheel of `requirement` (name==version), from the cache or with pip."""
+    """Return the path of the wheel of `requirement` (name==version), downloaded if it is not cached."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", *_PIP_OPTIONS]
     path = default_cache_dir() / "wheels" / f"{requirement.replace('==', '-')}.whl"
     return _fetch(requirement, [*command, requirement, "--dest"], path=path, sha256=sha256)
 
 
 def fetch_sdist(requirement: str, *, sha256: str) -> Path:
-    """Return the source archive of `requirement` (name==version), from the cache or with pip."""
+    """Return the path of the source archive of `requirement`, downloaded if it is not cached."""
     command = [*build_command(__name__), *requirement.split("==")]
     path = default_cache_dir() / "sdists" / f"{requirement.replace('==', '-')}.tar.gz"
     return _fetch(requirement, command, path=path, sha256=sha256)
 
 
 def _fetch(requirement: str, command: list[str], *, path: Path, sha256: str) -> Path:
-    """Run a command that downloads one file into the folder of its last argument; check the hash."""
+    """Run a command that downloads one file into a folder, its last argument, and check the hash."""
     if path.is_file() and hash_file(path) == sha256:
         return path
     try:
         with atomic_path(path) as temporary, tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            # On a terminal pip shows its progress; stdout is kept for results.
+            # On a terminal pip shows its progress on stderr, because stdout is for results.
             progress = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
-            done = subprocess.run(
+            process = subprocess.run(
                 [*command, folder],
                 stdin=subprocess.DEVNULL,
                 stdout=progress,
@@ -54,8 +54,8 @@ def _fetch(requirement: str, command: list[str], *, path: Path, sha256: str) -> 
             )
             files = list(Path(folder).iterdir())
             is_archive = len(files) == 1 and (zipfile.is_zipfile(files[0]) or tarfile.is_tarfile(files[0]))
-            if done.returncode != 0 or not is_archive:
-                lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            if process.returncode != 0 or not is_archive:
+                lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
                 errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
                 reason = (errors or lines or ["not an archive, perhaps the login page of a proxy"])[0][:200]
                 raise InputError(
@@ -64,8 +64,8 @@ def _fetch(requirement: str, command: list[str], *, path: Path, sha256: str) -> 
                 )
             if (actual := hash_file(files[0])) != sha256:
                 raise FileFormatError(
-                    f"{requirement}: the downloaded file has sha256 {actual} instead of {sha256}; check "
-                    "which package index pip uses"
+                    f"{requirement}: the downloaded file has sha256 {actual} instead of {sha256}; check the "
+                    "package index of pip"
                 )
             files[0].replace(temporary)
     except OSError as error:
@@ -77,7 +77,7 @@ def _fetch(requirement: str, command: list[str], *, path: Path, sha256: str) -> 
 
 
 def main() -> None:
-    """Download the source archive of NAME and VERSION into FOLDER: the arguments of this process."""
+    """Download the source archive of NAME and VERSION into FOLDER, the arguments of this process."""
     name, version, folder = sys.argv[1:4]
     try:
         sys.exit(_fetch_with_pip(name, version, Path(folder) / "archive.tar.gz"))
@@ -98,7 +98,7 @@ def _fetch_with_pip(name: str, version: str, path: Path) -> int | str:
                 if link is None:
                     print(f"ERROR: Could not find a source archive of {name}=={version}", file=sys.stderr)
                     return 1
-                # The raw bytes: an archive that is decompressed on the way has another hash.
+                # The raw bytes, because a decompressed archive has another hash.
                 response = session.get(link.url.partition("#")[0], headers=network.HEADERS, stream=True)
                 network.raise_for_status(response)
                 with path.open("wb") as file:
@@ -110,7 +110,7 @@ def _fetch_with_pip(name: str, version: str, path: Path) -> int | str:
 
 
 def read_zip_member(path: Path, name: str) -> bytes:
-    """Read one file of a zip or a wheel."""
+    """Read one file of a zip archive or a wheel."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.read(name)
@@ -119,7 +119,7 @@ def read_zip_member(path: Path, name: str) -> bytes:
 
 
 def read_tar_members(content: bytes, names: Collection[str], *, source: str) -> dict[str, bytes]:
-    """Read some files of a tar, compressed or not, without unpacking it. `source` names it in errors."""
+    """Read some files of a tar archive, which may be compressed; errors name it `source`."""
     found: dict[str, bytes] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:*") as archive:

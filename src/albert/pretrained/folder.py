@@ -1,4 +1,4 @@
-"""Model folders: load a model with its vocabulary, and save one with its card."""
+"""Load a model folder with its vocabulary, and save one with its card."""
 
 import dataclasses
 import os
@@ -29,41 +29,35 @@ from albert.model.config import Initialization, ModelConfig
 from albert.model.heads import HEADS, Heads, check_head
 from albert.model.initialization import init_weights
 from albert.pretrained import tensorflow
-from albert.pretrained.hub import resolve_source
+from albert.pretrained.hub import COMPANIONS, resolve_source
 from albert.pretrained.huggingface import (
     CARD_NAME,
     CONFIG_NAME,
     PICKLED_NAME,
     SAFETENSORS_NAME,
-    SPECIAL_TOKENS_NAME,
-    TASK_NAME,
     FolderConfig,
     choose_layout,
     format_config,
     parse_config,
 )
 from albert.pretrained.names import SHARED_CLASSIFIERS, to_ours, to_theirs
-from albert.pretrained.sentence_transformers import SENTENCE_NAMES
-from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, has_tokenizer, load_tokenizer, save_tokenizer
+from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.tokenizer import Tokenizer
 
 DROPOUT_KEYS = frozenset({"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"})
-# The files of a model folder: those we write, and those that other libraries add.
+# The files of a model folder: those that we write, and those that other libraries add.
 MODEL_FILES = frozenset(
-    {
-        CONFIG_NAME, CARD_NAME, SAFETENSORS_NAME, PICKLED_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME,
-        SPECIAL_TOKENS_NAME, "generation_config.json", ".gitattributes", *SENTENCE_NAMES,
-    }
-)  # fmt: skip
+    {*COMPANIONS, SAFETENSORS_NAME, PICKLED_NAME, "generation_config.json", ".gitattributes"}
+)
 
 
 class NewWeightsWarning(UserWarning):
-    """Requested parts that the folder does not have; they are initialized at random."""
+    """Some requested parts are not in the folder and are initialized at random."""
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A loaded folder: the model, its config with the labels, its path, and the parts without weights."""
+    """A loaded folder: the model, its config with labels, its path, and the newly initialized parts."""
 
     model: AlbertModel
     folder_config: FolderConfig
@@ -88,8 +82,8 @@ def load_model(
 ) -> Pretrained:
     """Load a model in evaluation mode, as float32.
 
-    `source` is a folder, run, weights file, released name or hub name. `heads` are those of the folder by
-    default; a head that is missing or has another number of outputs, and a pooler that it needs, are
+    `source` is a folder, run, weights file, released name or hub name. `heads` default to those of the
+    folder; heads that are missing or have another number of outputs, and a pooler that they need, are
     initialized from `seed` with a NewWeightsWarning. `dropouts` replace those of config.json.
     """
     path = resolve_source(source, revision=revision)
@@ -100,23 +94,23 @@ def load_model(
     if dropouts:
         assert dropouts.keys() <= DROPOUT_KEYS
         folder = dataclasses.replace(folder, model=folder.model.model_copy(update=dict(dropouts)))
-    # Copies: safetensors maps the file, and overwriting the file must not change the model.
+    # Copied, because safetensors maps the file: overwriting it must not change the model.
     ours = {
         name: tensor.to(torch.float32, copy=True).contiguous()
         for name, tensor in to_ours(tensors, folder, source=str(path)).items()
         if not (has_fresh_heads and name.startswith("heads."))
     }
-    wanted = find_heads(ours) if heads is None else dict(heads)
-    has_pooler = any(HEADS[check_head(name)].is_pooled for name in wanted)
+    chosen = find_heads(ours) if heads is None else dict(heads)
+    has_pooler = any(HEADS[check_head(name)].is_pooled for name in chosen)
     with torch.device("meta"):
         model = AlbertModel(
-            folder.model, heads=wanted, has_pooler=has_pooler or (heads is None and "pooler.weight" in ours)
+            folder.model, heads=chosen, has_pooler=has_pooler or (heads is None and "pooler.weight" in ours)
         )
     new_parts = fill_model(model, ours, source=str(path), seed=seed)
     model.encoder.gradient_checkpointing = gradient_checkpointing
     if new_parts:
         warnings.warn(
-            f"{path}: no weights for {', '.join(new_parts)}; started fresh, train before use",
+            f"{path}: has no weights for {', '.join(new_parts)}; initialized at random: train before use",
             NewWeightsWarning,
             stacklevel=2,
         )
@@ -132,24 +126,24 @@ def _read(path: Path) -> tuple[FolderConfig, dict[str, Tensor]]:
 
 
 def find_heads(tensors: Mapping[str, Tensor]) -> dict[str, int | None]:
-    """Find the heads in the weights, with the number of outputs if it varies."""
+    """Find the heads in the weights, with the number of outputs where it is not fixed."""
     names = {name.split(".")[1] for name in tensors if name.startswith("heads.")}
     return {head: _count_outputs(head, tensors) for head in HEADS if head in names}
 
 
 def _count_outputs(head: str, tensors: Mapping[str, Tensor]) -> int | None:
-    kind, name = HEADS[head], f"heads.{head}.{HEADS[head].counted}"
-    if kind.num_outputs is not None:
+    name = f"heads.{head}.{HEADS[head].counted}"
+    if HEADS[head].num_outputs is not None:
         return None
     if name not in tensors:
-        raise WeightsError(f"the weights have a part of the {head} head but no {name}; download them again")
+        raise WeightsError(f"the weights have parts of the {head} head but no {name}; download them again")
     return len(tensors[name])
 
 
 def fill_model(
     model: AlbertModel, tensors: Mapping[str, Tensor], *, source: str, seed: int
 ) -> tuple[str, ...]:
-    """Load tensors into a meta model; return the parts that are missing or of another size."""
+    """Load tensors into a meta model; initialize and return parts that are missing or of another size."""
     expected = dict(model.state_dict())
     heads = find_heads(tensors)
     parts = ("pooler", *(f"heads.{head}" for head in HEADS))
@@ -174,15 +168,15 @@ def fill_model(
     missing = sorted(name for name in expected if name not in kept and not name.startswith(fresh))
     extra = sorted(name for name in kept if name not in expected)
     if missing or extra:
-        found = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(extra)}"
+        problem = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(extra)}"
         raise WeightsError(
-            f"{source}: {found}; the weights do not belong to this config.json: download both again"
+            f"{source}: {problem}; the weights do not belong to this config.json: download both again"
         )
     for name, tensor in kept.items():
         if tensor.shape != expected[name].shape:
             raise WeightsError(
                 f"{source}: {name} has the shape {list(tensor.shape)}, but config.json needs "
-                f"{list(expected[name].shape)}: download both again"
+                f"{list(expected[name].shape)}; download both again"
             )
     generator = torch.Generator().manual_seed(seed)
     for part in new_parts:
@@ -195,17 +189,17 @@ def fill_model(
 
 
 def find_weights(folder: Path) -> Path:
-    """Find the weights file of a folder: safetensors before pickled."""
+    """Find the weights file of a folder; safetensors are preferred to pickled weights."""
     for name in (SAFETENSORS_NAME, PICKLED_NAME):
         if (folder / name).is_file():
             return folder / name
-    raise FileFormatError(f"{folder}: no {SAFETENSORS_NAME} and no {PICKLED_NAME}; is it a model folder?")
+    raise FileFormatError(f"{folder}: has no {SAFETENSORS_NAME} or {PICKLED_NAME}; give a model folder")
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read all tensors of a file; raise a FileFormatError if it is damaged or holds anything else."""
+    """Read the tensors of a file; raise a FileFormatError if it is damaged or contains anything else."""
     try:
-        path.open("rb").close()  # the libraries below would call it damaged
+        path.open("rb").close()  # else the libraries below report it as damaged
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     if path.suffix not in (".bin", ".pt", ".pth"):
@@ -213,7 +207,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             return dict(load_file(path))
         except SafetensorError as error:
             raise FileFormatError(
-                f"{path}: truncated, or no safetensors file; download or save it again"
+                f"{path}: truncated, or not a safetensors file; download or save it again"
             ) from error
     try:
         with warnings.catch_warnings():
@@ -232,17 +226,17 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
     """Write a safetensors file that `transformers` reads, atomically."""
-    # Clones: safetensors rejects tensors that share memory.
+    # Cloned, because safetensors rejects tensors that share memory.
     plain = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
     with atomic_path(path) as temporary:
         save_tensors(temporary, plain, metadata={"format": "pt"})
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], *, metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file; raise an OSError if the system cannot write."""
+    """Write a safetensors file; raise an OSError if that fails."""
     try:
         save_file(tensors, path, metadata=metadata)
-    except SafetensorError as error:  # an error of the system has its number at the end
+    except SafetensorError as error:  # the message of a system error ends with its number
         number = re.search(r"\(os error (\d+)\)", str(error))
         reason = first_line(error) if number is None else os.strerror(int(number[1]))
         raise OSError(None if number is None else int(number[1]), reason, str(path)) from error
@@ -259,9 +253,9 @@ def save_model(
     dtype: torch.dtype = torch.float32,
     extras: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a folder that `transformers` opens, atomically; a model folder there is replaced.
+    """Write a model folder that `transformers` opens, atomically, replacing one that exists.
 
-    `labels` and `problem_type` go to config.json, `card` is the README.md, and `extras` are more files.
+    `labels` and `problem_type` are written to config.json, `card` to README.md, `extras` to files by name.
     """
     path = Path(path)
     reject_other_content(path, MODEL_FILES, doing="saving a model there")
@@ -308,12 +302,12 @@ def _check_labels(model: AlbertModel, labels: tuple[str, ...]) -> tuple[str, ...
             count = model.heads[head].get_parameter("linear.weight").shape[0]
             labels = labels or tuple(f"LABEL_{i}" for i in range(count))
             if count != len(labels):
-                raise InputError(f"{len(labels)} labels for a {head} head of {count} outputs")
+                raise InputError(f"{len(labels)} labels for a {head} head of {count} outputs; give {count}")
     return labels
 
 
 def save_untrained(source: Path, out: Path, *, seed: int, start: Initialization) -> None:
-    """Write a folder of the same config and vocabulary with newly initialized weights."""
+    """Write a model folder with the config and the vocabulary of `source` and new weights."""
     config = load_model(source, heads={}).config
     model = build_model(config, heads={}, has_pooler=True, seed=seed)
     start.apply(model)
@@ -334,16 +328,16 @@ def load_vocabulary(path: Path) -> Tokenizer:
     tokenizer = find_vocabulary(path)
     if tokenizer is None:
         raise FileFormatError(
-            f"{path}: has no vocabulary (spiece.model, vocab.txt, symbols.txt or tokenizer.json); copy the "
-            "one of its training there, or use albert.load_encoder with ids"
+            f"{path}: has no vocabulary (spiece.model, vocab.txt, symbols.txt or tokenizer.json); copy that "
+            "of its training there, or use albert.load_encoder with ids"
         )
     return tokenizer
 
 
 def check_vocabulary(config: ModelConfig, tokenizer: Tokenizer) -> None:
-    """Raise a WeightsError if vocabulary and embedding table do not fit; the table may be a little longer."""
+    """Raise a WeightsError unless the embedding table has a row per token and few more."""
     size, rows = tokenizer.vocab_size, config.vocab_size
-    # Tables are often rounded up to a multiple of 64 or 128; the Italian BERTs have a thousand extra rows.
+    # Tables are often rounded up to a multiple of 64 or 128; Italian BERT models have a thousand extra rows.
     if size > rows or rows - size >= max(128, rows // 20):
         raise WeightsError(
             f"the vocabulary has {size} tokens and the embedding table {rows} rows; "
@@ -352,7 +346,7 @@ def check_vocabulary(config: ModelConfig, tokenizer: Tokenizer) -> None:
 
 
 def format_card(model: AlbertModel) -> str:
-    """Format the README.md of a model: shape, size, heads and how to open it."""
+    """Format the README.md of a model: shape, size, heads, and how to open it."""
     config = model.config
     count = sum(parameter.numel() for parameter in model.parameters())
     heads = ", ".join(model.heads) or "none"
@@ -381,11 +375,11 @@ Written by albert {__version__}. Before you share it, describe above its trainin
 
 
 def format_rows(rows: Mapping[str, str]) -> str:
-    """Format a table of names and values for a card."""
+    """Format names and values as a Markdown table for a card."""
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
 
 
 def read_card(path: Path) -> str | None:
-    """Read the README.md of a model folder, or None."""
+    """Read the README.md of a model folder; return None if there is none."""
     card = (path if path.is_dir() else path.parent) / CARD_NAME
     return read_text(card) if card.is_file() else None

@@ -1,4 +1,4 @@
-"""Find a model: a local folder or file, a released model of this package, or one on the Hugging Face hub."""
+"""Find a model: a local folder or file, a released model of this package, or a model on the hub."""
 
 import difflib
 import errno
@@ -21,11 +21,10 @@ from albert.text.folder import ADDED_NAME, TOKENIZER_FILES, has_tokenizer
 
 RELEASED_DIR = Path(__file__).resolve().parents[1] / "released"
 RELEASED: Mapping[str, Path] = {"nano": RELEASED_DIR / "nano", "albert-nano-en": RELEASED_DIR / "nano"}
+# The files and folders that belong to the weights.
 COMPANIONS = (
-    CONFIG_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME, SPECIAL_TOKENS_NAME, CARD_NAME,
-    *SENTENCE_NAMES, *(f"{name}/*" for name in SENTENCE_NAMES if "." not in name),
+    CONFIG_NAME, TASK_NAME, *TOKENIZER_FILES, ADDED_NAME, SPECIAL_TOKENS_NAME, CARD_NAME, *SENTENCE_NAMES
 )  # fmt: skip
-
 PUBLISHED = tuple(
     f"albert/albert-{size}-v{version}"
     for version in (2, 1)
@@ -53,7 +52,7 @@ def find_released(name: str) -> Path | None:
     folder = RELEASED.get(name)
     if folder is not None and not (folder / CONFIG_NAME).exists():
         raise InputError(
-            f"{name!r} is part of albert-encoder, but not of this installation; install a release, or give a "
+            f"{name!r} is missing from this installation of albert-encoder; install a release, or give a "
             "local folder"
         )
     return folder
@@ -66,15 +65,15 @@ def find_vocabulary_path(source: str) -> Path:
         return path
     if path.suffix in (".model", ".txt", ".json"):
         raise FileFormatError(f"{source}: does not exist; check the path")
-    # Imported here because it loads torch.
+    # Imported here, because it imports torch.
     from albert.pretrained.tensorflow import find_tensorflow_vocabulary, is_tensorflow_source
 
     found = resolve_source(source)
     return (find_tensorflow_vocabulary(found) if is_tensorflow_source(found) else None) or found
 
 
-def stamp_model(path: Path) -> list[list[str]]:
-    """List the files of a model with their hashes."""
+def hash_model_files(path: Path) -> list[list[str]]:
+    """List the names and hashes of the files of a model."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     return [[file.name, hash_file(file)] for file in files if file.is_file()]
 
@@ -87,13 +86,13 @@ def _find_local(source: str | Path) -> Path | None:
     if os.path.exists(path):
         return _find_in_run(Path(path)) or Path(path)
     is_path = text in (".", "..") or text.startswith(_PATH_STARTS) or text.endswith(_PATH_ENDS)
-    if isinstance(source, Path) or is_path or text.count("/") > 1:  # a name on the hub has one slash at most
+    if isinstance(source, Path) or is_path or text.count("/") > 1:  # a hub name has at most one
         raise FileFormatError(f"{text!r} does not exist; check the path, or give a name on the hub")
     return None
 
 
 def _find_in_run(path: Path) -> Path | None:
-    """Return the model of a run folder: the one trained in it, or the best of several seeds."""
+    """Return the model folder of a run, or of the best of several seeds; None for other folders."""
     if (path / CONFIG_NAME).exists():
         return None
     seeds = path / "seeds.json"
@@ -104,13 +103,13 @@ def _find_in_run(path: Path) -> Path | None:
 def _fetch(name: str, revision: str | None) -> Path:
     folder = _snapshot(name, revision=revision, weights=SAFETENSORS_NAME)
     if not (folder / SAFETENSORS_NAME).exists():
-        # A snapshot is named after its commit, so that both calls mean the same files.
+        # A snapshot is named after its commit, so that both calls use the same one.
         folder = _snapshot(name, revision=folder.name, weights=PICKLED_NAME)
     missing = _find_missing(folder)
     if missing:
         raise FileFormatError(
-            f"{name!r} has no {missing}; it is not a supported model, or was downloaded only in part (to "
-            f"{folder}): try again online, or give a local folder"
+            f"{name!r} has no {missing}; it is not a supported model, or was only partly downloaded to "
+            f"{folder}: try again online, or give a local folder"
         )
     return folder
 
@@ -123,15 +122,16 @@ def _find_missing(folder: Path) -> str | None:
 
 
 def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:
-    """Download one commit's `weights` and the files beside them; return the folder in the cache."""
+    """Download the `weights` of a commit and the files beside them; return their folder in the cache."""
     from huggingface_hub import snapshot_download
 
+    patterns = [*COMPANIONS, *(f"{each}/*" for each in COMPANIONS if "." not in each), weights]
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[*COMPANIONS, weights]))
-    # The HTTP library of the hub has changed with its versions; its errors have no other common base.
+        return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
+    # The hub's HTTP library changes with its versions, and the errors have no other common base.
     except Exception as error:
         partial = getattr(error, "snapshot_path", None)
-        # Offline, what another program cached is enough when only a file like README.md is missing.
+        # Offline, a snapshot that another program cached is enough if only files like README.md are missing.
         if partial and not _find_missing(Path(partial)) and has_tokenizer(Path(partial)):
             return Path(partial)
         raise InputError(f"{name!r} {_explain(name, revision, error)}") from error
@@ -159,7 +159,7 @@ def _explain(name: str, revision: str | None, error: Exception) -> str:
     elif status in (401, 403):
         reason = "is not accessible on the hub; log in with `hf auth login` or renew HF_TOKEN"
     elif isinstance(cause, OSError) and cause.errno in _DISK_ERRNOS:
-        reason = f"cannot be written to the cache ({cause.strerror}); free space there, set HF_HOME"
+        reason = f"cannot be written to the cache ({cause.strerror}); free disk space, set HF_HOME"
     else:
         reason = f"is not in the cache and the hub cannot be read ({first_line(cause)}); check the network"
     found = difflib.get_close_matches(name, RELEASED, n=1, cutoff=0.75)

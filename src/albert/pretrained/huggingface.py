@@ -1,4 +1,4 @@
-"""The folder layout of Hugging Face: names of files, and config.json ↔ ModelConfig."""
+"""Hugging Face's folder layout: the names of files, and the conversion of config.json."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ SAFETENSORS_NAME = "model.safetensors"
 PICKLED_NAME = "pytorch_model.bin"
 TASK_NAME = "task.json"  # the task of a fine-tuned model
 SPECIAL_TOKENS_NAME = "special_tokens_map.json"
-# The key of config.json for what their classes cannot express.
+# The key of config.json for settings that the classes of `transformers` do not have.
 OUR_KEY = "albert_encoder"
 
 _SHARED_KEYS = (
@@ -35,19 +35,19 @@ _ACTIVATIONS = {
     "relu": "relu",
 }
 
-# The class of `transformers` that opens a folder, by the heads in it; the first whose heads are all there.
+# The class of `transformers` that opens a folder: the first one whose heads are all present.
 _ARCHITECTURES: tuple[tuple[frozenset[str], str, tuple[NameLayout, ...]], ...] = (
     (frozenset({"classification"}), "ForSequenceClassification", ("albert", "bert")),
     (frozenset({"token_classification"}), "ForTokenClassification", ("albert", "bert")),
     (frozenset({"choice"}), "ForMultipleChoice", ("albert", "bert")),
     (frozenset({"span"}), "ForQuestionAnswering", ("albert", "bert")),
-    (frozenset({"beam_span"}), "ForBeamQuestionAnswering", ("albert", "bert")),  # ours alone
+    (frozenset({"beam_span"}), "ForBeamQuestionAnswering", ("albert", "bert")),  # not in `transformers`
     (frozenset({"mlm", "sop"}), "ForPreTraining", ("albert",)),
     (frozenset({"mlm", "nsp"}), "ForPreTraining", ("bert",)),
     (frozenset({"mlm"}), "ForMaskedLM", ("albert", "bert")),
     (frozenset(), "Model", ("albert", "bert")),
 )
-# The head with the shared name `classifier`, by the declared architecture of a folder.
+# The head that is stored as `classifier`, by the ending of the folder's architecture.
 _CLASSIFIERS = {
     "ForSequenceClassification": "classification",
     "ForTokenClassification": "token_classification",
@@ -57,7 +57,7 @@ _CLASSIFIERS = {
 
 @dataclass(frozen=True)
 class FolderConfig:
-    """The content of a config.json: the config, the layout of weight names, and the labels of its head."""
+    """The content of a config.json: the config, the layout of weight names, and the labels of the head."""
 
     model: ModelConfig
     layout: NameLayout
@@ -70,14 +70,14 @@ class FolderConfig:
 def parse_config(values: Any, *, source: Path) -> FolderConfig:
     """Parse a config.json; raise a FileFormatError if a key is missing or not supported."""
     if not isinstance(values, dict):
-        raise FileFormatError(f"{source}: not a JSON object; is it a model's config.json?")
+        raise FileFormatError(f"{source}: not a JSON object; give a model's config.json")
     model_type = values.get("model_type") or ("albert" if "embedding_size" in values else "bert")
     if model_type not in ("albert", "bert"):
         raise FileFormatError(f"{source}: model_type is {model_type!r}; only albert and bert are supported")
     layout: NameLayout = "albert" if model_type == "albert" else "bert"
     missing = [key for key in _REQUIRED if values.get(key) is None]
     if missing:
-        raise FileFormatError(f"{source}: has no {', '.join(missing)}; is it a model's config.json?")
+        raise FileFormatError(f"{source}: has no {', '.join(missing)}; give a model's config.json")
     _reject_unsupported(values, source)
     keys = (*_SHARED_KEYS, *_ALBERT_KEYS) if layout == "albert" else _SHARED_KEYS
     ours = {key: values[key] for key in keys if values.get(key) is not None}
@@ -88,7 +88,7 @@ def parse_config(values: Any, *, source: Path) -> FolderConfig:
         dropouts = (values.get("classifier_dropout"), values.get("hidden_dropout_prob"))
         ours["classifier_dropout_prob"] = next((value for value in dropouts if value is not None), 0.1)
     else:
-        ours["has_embedding_map"] = True  # their class always has one, even if E = H
+        ours["has_embedding_map"] = True  # the class of `transformers` has one even if E = H
     ours |= values.get(OUR_KEY) or {}
     model = build_settings(ModelConfig, values=ours, source=str(source))
     if model.has_embedding_map == (model.embedding_size != model.hidden_size):
@@ -115,15 +115,15 @@ def _reject_unsupported(values: dict[str, Any], source: Path) -> None:
     activation = values.get("hidden_act")
     if activation is not None and activation not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
-        raise FileFormatError(f"{source}: hidden_act is {activation!r}; supported are {known}")
-    if (kind := values.get("position_embedding_type", "absolute")) != "absolute":
-        raise FileFormatError(f"{source}: position_embedding_type is {kind!r}; only absolute is supported")
+        raise FileFormatError(f"{source}: hidden_act is {activation!r}; only {known} are supported")
+    if (found := values.get("position_embedding_type", "absolute")) != "absolute":
+        raise FileFormatError(f"{source}: position_embedding_type is {found!r}; only absolute is supported")
     if values.get("is_decoder"):
         raise FileFormatError(f"{source}: is_decoder is true; only encoders are supported")
 
 
 def choose_layout(config: ModelConfig) -> NameLayout:
-    """Choose BERT for models without sharing and factorized embeddings, ALBERT for all others."""
+    """Choose BERT's layout for a model that is a BERT, ALBERT's for any other."""
     return "bert" if config.is_bert else "albert"
 
 
@@ -142,7 +142,7 @@ def format_config(folder: FolderConfig, *, heads: set[str]) -> dict[str, Any]:
         values |= {"bos_token_id": 2, "eos_token_id": 3}
         ours: dict[str, Any] = {}
         if model.sharing != "all":
-            # Their groups have whole blocks: each layer is a group, which repeats what it shares.
+            # Groups in `transformers` share no blocks: each layer is a group, with copies of shared blocks.
             ours |= {"sharing": model.sharing, "num_hidden_groups": model.num_hidden_groups}
             values["num_hidden_groups"] = model.num_hidden_layers
         if not model.maps_embeddings:

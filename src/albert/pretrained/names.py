@@ -1,7 +1,7 @@
-"""The one table of weight names: ours, Hugging Face's for ALBERT and BERT, and the original TensorFlow's.
+"""The table of weight names: ours, those of `transformers` for ALBERT and BERT, and the original TensorFlow's.
 
-{attention} and {ffn} are our blocks; {group} and {inner} are the indices of the other layout, which may repeat one
-of our blocks. {exit} counts the classifiers before the last layer.
+{attention} and {ffn} are indices of our blocks; {group} and {inner} are indices of the other layout, which may
+repeat one of our blocks. {exit} is the index of an early-exit classifier.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,19 +18,19 @@ from albert.pretrained.huggingface import OUR_KEY, FolderConfig, NameLayout
 
 ModuleType = Literal["linear", "norm", "table", "tensor", "logits", "weight"]
 _PREFIXES = {"albert": "albert.", "bert": "bert."}
-# Buffers and old spellings in older files of `transformers`.
+# Buffers and old names in files of early versions of `transformers`.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
-_OLD_SPELLINGS = ((".LayerNorm.gamma", ".LayerNorm.weight"), (".LayerNorm.beta", ".LayerNorm.bias"))
-# The types of weights; integers of quantized models mean nothing by themselves.
+_OLD_NAMES = ((".LayerNorm.gamma", ".LayerNorm.weight"), (".LayerNorm.beta", ".LayerNorm.bias"))
+# The supported types; the integers of quantized models have no meaning without their scales.
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _MAP = "encoder.embeddings.map"
-# Heads with the same name `classifier` in other layouts; a folder can hold one of them.
+# Heads that other layouts call `classifier`, so that a folder can hold only one of them.
 SHARED_CLASSIFIERS = ("classification", "token_classification", "choice")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One module or tensor in all layouts; an empty name means that the layout does not have it."""
+    """A module or tensor in all layouts; the name is empty in a layout that does not have it."""
 
     module: ModuleType
     ours: str
@@ -63,8 +63,8 @@ ROWS = (
     Row("norm", "heads.mlm.norm", "predictions.LayerNorm", "cls.predictions.transform.LayerNorm", "cls/predictions/transform/LayerNorm"),
     Row("tensor", "heads.mlm.bias", "predictions.bias", "cls.predictions.bias", "cls/predictions/output_bias"),
     Row("logits", "heads.sop.linear", "sop_classifier.classifier", "sop_classifier.classifier", "cls/seq_relationship"),
-    # `transformers` has no class with these heads, or none with both the head and this name. The last three
-    # have the same name there; the folder's `architectures` tells them apart.
+    # `transformers` has no class with these heads under these names. The last three have the same name, and
+    # `architectures` in config.json distinguishes them.
     Row("logits", "heads.nsp.linear", "nsp_classifier.classifier", "cls.seq_relationship"),
     Row("linear", "heads.span.linear", "qa_outputs", "qa_outputs"),
     Row("linear", "heads.beam_span.start", "start_logits.dense", "start_logits.dense"),
@@ -79,12 +79,12 @@ ROWS = (
     Row("linear", "heads.choice.linear", "classifier", "classifier"),
 )
 # fmt: on
-# Heads that no other library has need no row: they keep our names.
+# Heads without a row are in no other library and keep our names.
 _OWN_HEADS = tuple(
     f"heads.{head}." for head in HEADS if not any(row.ours.startswith(f"heads.{head}.") for row in ROWS)
 )
 
-# Tensors that other layouts store twice; checked to be equal, then dropped.
+# Tensors that other layouts store twice. Copies must be equal and are dropped.
 COPIES: dict[NameLayout, dict[str, str]] = {
     "albert": {
         "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
@@ -97,7 +97,7 @@ COPIES: dict[NameLayout, dict[str, str]] = {
     "tensorflow": {},
 }
 
-# Our suffix, Hugging Face's and TensorFlow's, by type of module; TensorFlow's kernels are [in, out].
+# The suffixes in our, Hugging Face's and TensorFlow's names by module type; TensorFlow's kernels are [in, out].
 _SUFFIXES: dict[ModuleType, tuple[tuple[str, str, str], ...]] = {
     "linear": ((".weight", ".weight", "/kernel"), (".bias", ".bias", "/bias")),
     "norm": ((".weight", ".weight", "/gamma"), (".bias", ".bias", "/beta")),
@@ -110,7 +110,7 @@ _SUFFIXES: dict[ModuleType, tuple[tuple[str, str, str], ...]] = {
 
 @dataclass(frozen=True)
 class NamePair:
-    """One tensor: our name, the name in the other layout, and whether it is transposed there."""
+    """The names of a tensor in our and in the other layout, where it may be transposed."""
 
     ours: str
     theirs: str
@@ -118,7 +118,7 @@ class NamePair:
 
 
 def iter_names(config: ModelConfig, layout: NameLayout) -> Iterator[NamePair]:
-    """Yield every tensor of a model with all heads; a shared tensor may have several of their names."""
+    """Yield the names of all tensors and heads; a shared tensor may have several in the other layout."""
     for row in ROWS:
         theirs = getattr(row, layout)
         if not theirs:
@@ -143,7 +143,7 @@ def _expand(ours: str, theirs: str, config: ModelConfig) -> Iterator[tuple[str, 
 
 def _iter_slots(config: ModelConfig) -> Iterator[tuple[int, int, BlockIds]]:
     """Yield the (group, inner) indices of the other layout and our blocks there."""
-    # Each layer is a group there, unless whole groups of layers are shared.
+    # Each layer is a group there, unless groups of layers share all blocks.
     rows = (
         dict.fromkeys(build_sharing_table(config)) if config.sharing == "all" else build_sharing_table(config)
     )
@@ -153,8 +153,8 @@ def _iter_slots(config: ModelConfig) -> Iterator[tuple[int, int, BlockIds]]:
 
 
 def to_ours(tensors: Mapping[str, Tensor], folder: FolderConfig, *, source: str) -> dict[str, Tensor]:
-    """Rename to our names; raise a WeightsError for unknown, differing or non-finite tensors."""
-    theirs = _respell(tensors, folder.layout)
+    """Rename tensors to our names; raise a WeightsError if one is unknown, not finite, or differs from a copy."""
+    theirs = _unify_names(tensors, folder.layout)
     for name, tensor in theirs.items():
         _check_numbers(name, tensor, source)
     _drop_aliases(theirs, folder.layout, source)
@@ -167,8 +167,8 @@ def to_ours(tensors: Mapping[str, Tensor], folder: FolderConfig, *, source: str)
         tensor = tensor.t() if pair.is_transposed else tensor
         if pair.ours in ours and not torch.equal(ours[pair.ours], tensor):
             raise WeightsError(
-                f"{source}: {origin[pair.ours]} and {pair.theirs} differ, but sharing={folder.model.sharing} "
-                f"shares them; remove {OUR_KEY} from its config.json to load them separately"
+                f"{source}: {origin[pair.ours]} and {pair.theirs} differ, but are shared by "
+                f"sharing={folder.model.sharing}; remove {OUR_KEY} from config.json to load them separately"
             )
         ours.setdefault(pair.ours, tensor)
         origin.setdefault(pair.ours, pair.theirs)
@@ -183,10 +183,10 @@ def to_ours(tensors: Mapping[str, Tensor], folder: FolderConfig, *, source: str)
 
 
 def to_theirs(tensors: Mapping[str, Tensor], folder: FolderConfig) -> dict[str, Tensor]:
-    """Rename to the names of the other layout, repeating what it cannot share."""
+    """Rename tensors to the names of the other layout, with copies of what it cannot share."""
     ours = dict(tensors)
     if folder.layout == "albert" and f"{_MAP}.weight" not in ours:
-        # Their class has a map even if E = H: the identity.
+        # The class of `transformers` has a map even if E = H: the identity.
         dtype, width = ours["encoder.embeddings.word.weight"].dtype, folder.model.hidden_size
         ours |= {
             f"{_MAP}.weight": torch.eye(width, dtype=dtype),
@@ -200,37 +200,37 @@ def to_theirs(tensors: Mapping[str, Tensor], folder: FolderConfig) -> dict[str, 
 
 
 def _iter_pairs(folder: FolderConfig) -> Iterable[NamePair]:
-    """Return the names of this folder, with one of the heads that share the name `classifier`."""
+    """List the names in a folder, with only one of the heads that are called `classifier`."""
     others = tuple(f"heads.{head}." for head in SHARED_CLASSIFIERS if head != folder.classifier_head)
     pairs = iter_names(folder.model, folder.layout)
     return [pair for pair in pairs if not pair.ours.startswith(others)]
 
 
-def _respell(tensors: Mapping[str, Tensor], layout: NameLayout) -> dict[str, Tensor]:
-    """Remove differences between files of one layout: a missing prefix, old names of norms, buffers."""
+def _unify_names(tensors: Mapping[str, Tensor], layout: NameLayout) -> dict[str, Tensor]:
+    """Unify files of one layout: add a missing prefix, replace old names of norms, drop buffers."""
     prefix = _PREFIXES.get(layout, "")
-    bare = bool(prefix) and not any(name.startswith(prefix) for name in tensors)
-    respelled = {}
+    has_no_prefix = bool(prefix) and not any(name.startswith(prefix) for name in tensors)
+    unified = {}
     for name, tensor in tensors.items():
         if name.endswith(_BUFFERS):
             continue
-        for old, new in _OLD_SPELLINGS:
+        for old, new in _OLD_NAMES:
             name = name.replace(old, new) if name.endswith(old) else name
-        if bare and name.startswith(("embeddings.", "encoder.", "pooler.")):
+        if has_no_prefix and name.startswith(("embeddings.", "encoder.", "pooler.")):
             name = prefix + name
-        respelled[name] = tensor
-    return respelled
+        unified[name] = tensor
+    return unified
 
 
 def _check_numbers(name: str, tensor: Tensor, source: str) -> None:
     if tensor.dtype not in _FLOATS:
         raise WeightsError(
-            f"{source}: {name} is of {tensor.dtype}; save the model in one of {', '.join(map(str, _FLOATS))}"
+            f"{source}: {name} has dtype {tensor.dtype}; save it as one of {', '.join(map(str, _FLOATS))}"
         )
     if not tensor.numel():
         return
     limit = torch.finfo(torch.float32).max
-    lowest, highest = torch.aminmax(tensor)  # NaN if there is one; twenty times faster than isfinite
+    lowest, highest = torch.aminmax(tensor)  # NaN if any is; 20 times faster than isfinite
     if not (float(lowest) >= -limit and float(highest) <= limit):
         raise WeightsError(
             f"{source}: {name} has a NaN or a number beyond {limit:.3g}; download the file again, or use a "
@@ -247,8 +247,8 @@ def _drop_aliases(theirs: dict[str, Tensor], layout: NameLayout, source: str) ->
             theirs.setdefault(original, tensor)
         if original in theirs and not torch.equal(tensor, theirs[original]):
             raise WeightsError(
-                f"{source}: {alias} differs from {original}; models with an output table that is not tied "
-                "to the embeddings are not supported"
+                f"{source}: {alias} differs from {original}; only models with tied output embeddings are "
+                "supported"
             )
 
 
@@ -258,8 +258,8 @@ def _drop_identity_map(ours: dict[str, Tensor], config: ModelConfig, source: str
     weight, bias = ours.pop(f"{_MAP}.weight"), ours.pop(f"{_MAP}.bias")
     if not torch.equal(weight, torch.eye(len(weight), dtype=weight.dtype)) or bias.any():
         raise WeightsError(
-            f"{source}: has_embedding_map is false but the map is not the identity; "
-            "remove has_embedding_map from its config.json"
+            f"{source}: has_embedding_map is false, but the map is not the identity; remove has_embedding_map "
+            "from config.json"
         )
 
 

@@ -1,7 +1,7 @@
-"""The files with which sentence-transformers opens a folder as an embedding model.
+"""Read and write the files with which sentence-transformers opens a folder as an embedding model.
 
-They have the format of its early versions, which later ones read too. The vector of a text is the mean over
-all tokens, including [CLS] and [SEP], scaled to length 1.
+They are written in the format of its early versions, which later ones also read. The vector of a text is the
+mean over all tokens, including [CLS] and [SEP], normalized to length 1.
 """
 
 from pathlib import Path
@@ -12,10 +12,10 @@ from albert.model.config import ModelConfig
 
 MODULES_NAME = "modules.json"
 _CONFIG_NAME = "sentence_bert_config.json"
-_MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLING_DIR, _NORMALIZE_DIR = "1_Pooling", "2_Normalize"
+_MODULES = {"": "Transformer", _POOLING_DIR: "Pooling", _NORMALIZE_DIR: "Normalize"}  # the last has no file
 _OUR_POOLINGS = {"mean_tokens": "mean", "cls_token": "cls"}
-# The names of these files and folders, and of those that sentence-transformers writes instead.
+# All files and folders of this kind, also those that only sentence-transformers writes.
 SENTENCE_NAMES = (
     MODULES_NAME,
     _CONFIG_NAME,
@@ -31,14 +31,13 @@ def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, 
     pooling = {f"pooling_mode_{name}": False for name in ("cls_token", "max_tokens", "mean_sqrt_len_tokens")}
     values: dict[str, Any] = {
         MODULES_NAME: [
-            _describe_module(0, "", "Transformer"),
-            _describe_module(1, _POOLING_DIR, "Pooling"),
-            _describe_module(2, _NORMALIZE_DIR, "Normalize"),  # without a file
+            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{name}"}
+            for i, (path, name) in enumerate(_MODULES.items())
         ],
         _CONFIG_NAME: {
             "max_seq_length": limit,
             "do_lower_case": False,
-            "model_args": {"add_pooling_layer": False},  # else it warns of an unused pooler
+            "model_args": {"add_pooling_layer": False},  # else a warning about an unused pooler
         },
         "config_sentence_transformers.json": {
             "model_type": "SentenceTransformer",
@@ -56,8 +55,8 @@ def format_sentence_files(config: ModelConfig, *, max_length: int) -> dict[str, 
 
 
 def find_other_modules(folder: Path) -> list[str]:
-    """List the modules of a folder other than encoder, pooling and normalization, by their paths."""
-    return [name for name, cls in _read_modules(folder).items() if cls not in _MODULES]
+    """List the paths of modules other than encoder, pooling and normalization."""
+    return [name for name, cls in _read_modules(folder).items() if cls not in _MODULES.values()]
 
 
 def is_normalizing(folder: Path) -> bool:
@@ -72,7 +71,7 @@ def _read_modules(folder: Path) -> dict[str, str]:
 
 
 def read_sentence_files(folder: Path) -> dict[str, str]:
-    """Read the files of sentence-transformers; without the list of modules if one is not supported."""
+    """Read the files of sentence-transformers, without modules.json if a module is not supported."""
     names = [name for name in SENTENCE_NAMES if name != MODULES_NAME or not find_other_modules(folder)]
     paths = [folder / name for name in names]
     files = [file for path in paths for file in (path, *path.rglob("*.json")) if file.is_file()]
@@ -80,7 +79,7 @@ def read_sentence_files(folder: Path) -> dict[str, str]:
 
 
 def read_max_length(folder: Path) -> int | None:
-    """Return the number of tokens to which an embedding model truncates texts, if its folder says so."""
+    """Return the number of tokens to which an embedding model truncates texts, or None."""
     path = folder / _CONFIG_NAME
     values = read_json(path) if path.is_file() else {}
     found = values.get("max_seq_length")
@@ -88,15 +87,11 @@ def read_max_length(folder: Path) -> int | None:
 
 
 def read_pooling(folder: Path) -> str | None:
-    """Return the pooling of an embedding model, if its folder has one: mean, cls, or its name there."""
+    """Return the pooling of an embedding model (mean, cls, or its name in the folder), or None."""
     path = folder / _POOLING_DIR / "config.json"
     values = read_json(path) if path.is_file() else {}
-    # Early versions have a switch for each, later ones a name.
+    # Early versions have a boolean for each pooling, later ones a name.
     prefix = "pooling_mode_"
     switched = [key.removeprefix(prefix) for key in values if key.startswith(prefix) and values[key] is True]
     named = [values["pooling_mode"]] if values.get("pooling_mode") else []
     return "+".join(_OUR_POOLINGS.get(mode, mode) for mode in switched + named) or None
-
-
-def _describe_module(index: int, path: str, name: str) -> dict[str, Any]:
-    return {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{name}"}

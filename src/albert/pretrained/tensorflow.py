@@ -1,7 +1,7 @@
-"""Original TensorFlow checkpoints, read without TensorFlow: config, weights and vocabulary.
+"""Read original TensorFlow checkpoints without TensorFlow: config, weights and vocabulary.
 
-A checkpoint is PREFIX.index, a sorted table in LevelDB's format from each name to a BundleEntryProto, and the
-raw tensors in PREFIX.data-0000k-of-0000n.
+A checkpoint consists of PREFIX.index, a sorted table in LevelDB's format that maps each name to a
+BundleEntryProto, and the raw tensors in PREFIX.data-0000k-of-0000n.
 """
 
 import math
@@ -21,13 +21,13 @@ from albert.pretrained.huggingface import CONFIG_NAME, FolderConfig
 from albert.settings import build_settings
 
 Array = NDArray[Any]
-# TensorFlow's numbers for the types of weights, and their bytes in numpy, which has no bfloat16.
+# TensorFlow's numbers of the types of weights, and the types in numpy, which has no bfloat16.
 _DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 14: "bfloat16", 19: "<f2"}
 _SAVE_AGAIN = "open it in TensorFlow and save it again with tf.compat.v1.train.Saver"
 # A table has data blocks, an index block with their positions, and a footer with the position of the index.
 _MAGIC = bytes.fromhex("57fb808b247547db")  # 0xDB4775248B80FB57, little endian
 _FOOTER_SIZE = 48  # two handles, padded to 40 bytes, and the magic number
-# Published archives keep everything in one folder; TF-Hub modules keep it in these two.
+# Published archives have one folder; TF-Hub modules have variables/ and assets/.
 _WEIGHT_PATTERNS = ("*.index", "variables/*.index")
 _CONFIG_PATTERNS = ("albert_config*.json", "assets/albert_config*.json")
 _VOCABULARY_PATTERNS = ("*.model", "assets/*.model", "vocab*.txt", "assets/vocab*.txt")
@@ -43,12 +43,12 @@ _KEYS = (
     *_REQUIRED, "num_hidden_groups", "inner_group_num", "hidden_dropout_prob",
     "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size", "initializer_range",
 )  # fmt: skip
-# What ALBERT's own configs call gelu is the tanh approximation.
+# gelu in ALBERT's own configs is the tanh approximation.
 _ACTIVATIONS = {"gelu": "gelu_new", "relu": "relu"}
 
 
 def is_tensorflow_source(path: Path) -> bool:
-    """Whether this is an original checkpoint: its .index file, or a folder with one and no config.json."""
+    """Return whether this is an original checkpoint: an .index file, or a folder with one."""
     if path.suffix == _INDEX:
         return True
     return path.is_dir() and not (path / CONFIG_NAME).exists() and bool(_list(path, _WEIGHT_PATTERNS))
@@ -58,16 +58,16 @@ def read_tensorflow_config(path: Path) -> FolderConfig:
     """Read the config beside an original checkpoint."""
     found = [file for folder in _folders(path) for file in _list(folder, _CONFIG_PATTERNS)]
     if not found:
-        raise FileFormatError(f"{path}: no albert_config.json beside the checkpoint; copy it there")
+        raise FileFormatError(f"{path}: has no albert_config.json beside the checkpoint; copy it there")
     config_path = found[0]
     values: Any = read_json(config_path)
     missing = [key for key in _REQUIRED if values.get(key) is None]
     if missing:
-        raise FileFormatError(f"{config_path}: lacks {', '.join(missing)}; is it an albert_config.json?")
+        raise FileFormatError(f"{config_path}: has no {', '.join(missing)}; give an albert_config.json")
     activation = values.get("hidden_act", "gelu")
     if activation not in _ACTIVATIONS:
         raise FileFormatError(
-            f"{config_path}: hidden_act is {activation!r}; there are {', '.join(_ACTIVATIONS)}"
+            f"{config_path}: hidden_act is {activation!r}; only {' and '.join(_ACTIVATIONS)} are supported"
         )
     ours = {key: values[key] for key in _KEYS if key in values}
     ours["hidden_act"] = _ACTIVATIONS[activation]
@@ -76,10 +76,10 @@ def read_tensorflow_config(path: Path) -> FolderConfig:
 
 
 def read_tensorflow_weights(path: Path) -> dict[str, Tensor]:
-    """Read the variables of the model, without the optimizer's and the step counter."""
+    """Read the variables of the model, without those of the optimizer and the step counter."""
     found = [path] if path.suffix == _INDEX else _list(path, _WEIGHT_PATTERNS)
     if not found:
-        raise FileFormatError(f"{path}: no checkpoint (a file that ends in .index); is it the right folder?")
+        raise FileFormatError(f"{path}: has no checkpoint, a file that ends in .index; check the path")
     if len(found) > 1:
         names = ", ".join(file.name for file in found[:5])
         raise FileFormatError(
@@ -95,7 +95,7 @@ def read_tensorflow_weights(path: Path) -> dict[str, Tensor]:
 
 
 def find_tensorflow_vocabulary(path: Path) -> Path | None:
-    """Return the SentencePiece model or vocab.txt of the checkpoint."""
+    """Return the path of the checkpoint's SentencePiece model or vocab.txt, or None."""
     found = [file for folder in _folders(path) for file in _list(folder, _VOCABULARY_PATTERNS)]
     return found[0] if found else None
 
@@ -105,7 +105,7 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _list(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
-    """Return the files that match the first pattern with a match, sorted by name."""
+    """List the files that match the first pattern with any match, sorted by name."""
     for pattern in patterns:
         found = sorted(folder.glob(pattern))
         if found:
@@ -116,7 +116,7 @@ def _list(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
 def read_tensor_bundle(
     prefix: Path, *, wanted: Callable[[str], bool] = lambda name: True
 ) -> dict[str, Array]:
-    """Read the tensors of a checkpoint whose name is `wanted`, as arrays by name."""
+    """Read the tensors of a checkpoint as arrays by name; `wanted` selects the names."""
     path = Path(f"{prefix}.index")
     try:
         records = dict(_iter_table(path.read_bytes()))
@@ -138,9 +138,9 @@ def read_tensor_bundle(
 
 
 def _read_tensor(name: str, entry: "_Message", *, prefix: Path, num_shards: int) -> Array:
-    """Read a tensor, bfloat16 as float32, by its BundleEntryProto.
+    """Read the tensor of a BundleEntryProto, bfloat16 as float32.
 
-    Its fields are dtype 1, shape 2, shard 3, offset 4, size 5 and slices 7.
+    The fields are dtype 1, shape 2, shard 3, offset 4, size 5 and slices 7.
     """
     path = Path(f"{prefix}.data-{entry.integer(3):05d}-of-{num_shards:05d}")
     dtype = _DTYPES.get(entry.integer(1))
@@ -189,7 +189,7 @@ class _Message:
 
 
 def _read_varint(data: bytes, start: int) -> tuple[int, int]:
-    """Read the number at `start` (seven bits a byte, lowest first); return it and its end."""
+    """Read the number at `start` (seven bits per byte, lowest first); return it and its end."""
     value, shift = 0, 0
     while True:
         byte = data[start]
@@ -200,9 +200,9 @@ def _read_varint(data: bytes, start: int) -> tuple[int, int]:
 
 
 def _iter_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the (key, value) pairs of a table in the order of their keys."""
+    """Yield the (key, value) pairs of a table, sorted by key."""
     if len(table) < _FOOTER_SIZE or not table.endswith(_MAGIC):
-        raise ValueError("it does not end as a TensorFlow index file does")
+        raise ValueError("wrong magic number at the end")
     footer = table[-_FOOTER_SIZE:]
     start = _read_varint(footer, _read_varint(footer, 0)[1])[1]  # after the handle of the metaindex
     for _, handle in _iter_block(_read_block(table, footer[start:])):
@@ -210,7 +210,7 @@ def _iter_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_block(table: bytes, handle: bytes) -> bytes:
-    """Read the block of a handle, which is an offset and a size; a byte for the compression follows."""
+    """Read the block of a handle (an offset and a size); a byte for the compression follows the block."""
     offset, start = _read_varint(handle, 0)
     size, _ = _read_varint(handle, start)
     if table[offset + size]:
@@ -219,8 +219,8 @@ def _read_block(table: bytes, handle: bytes) -> bytes:
 
 
 def _iter_block(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the pairs of a block; each key is a prefix of the key before it and a suffix."""
-    # The restart points at the end only serve binary search; here they say where the pairs end.
+    """Yield the pairs of a block; a key is stored as a suffix to a prefix of the previous key."""
+    # The restart points for binary search are at the end of the block; here they only limit the pairs.
     end = len(block) - 4 - 4 * int.from_bytes(block[-4:], "little")
     key, start = b"", 0
     while start < end:

@@ -1,4 +1,4 @@
-"""Run an ablation study: plan it, do the runs that are not finished, and write the report."""
+"""Run an ablation study: make a plan, run what is not finished, and write the report."""
 
 from dataclasses import asdict, replace
 from functools import partial
@@ -19,27 +19,27 @@ from albert.study.step_costs import Footprint, StepRequest, measure_footprint
 from albert.training.run_folder import count_cores
 
 _FOOTPRINTS_DIR = "footprints"
-_NUM_PASSES = 3  # forward passes by which inference is timed
+_NUM_PASSES = 3  # timed forward passes
 
 
 def run_ablation(name: str, options: StudyOptions, *, reporter: Reporter | None = None) -> StudyOutcome:
-    """Run what is left of a study and write its report, also if it is stopped half way."""
+    """Run what is left of a study and write its report, even if it is stopped."""
     reporter = reporter or NullReporter()
     if options.data is None:
-        raise InputError(f"study {name}: trains models; give --data, a prepared corpus")
+        raise InputError(f"study {name}: trains models; give a prepared corpus with --data")
     out = options.out.absolute()  # workers may have another working directory
     settings = read_study(name, overrides=options.overrides, variants=options.variants)
     new = build_plan(name, settings, data=options.data, task_data=options.task_data, command=options.command)
     if not has_plan(out):
         reject_other_files(out)
-    busy = f"{out}: another process runs this study; wait for it, or choose another --out"
+    busy = f"{out}: another process is running this study; wait for it, or choose another --out"
     with hold(out / ".lock", busy=busy):
         signal, lost = None, None
         try:
             workers, address = options.num_workers, options.address
             with build_engine(options.engine, num_workers=workers, address=address) as engine:
                 plan = _open_plan(new, out, options, engine, reporter)
-                signal = _do_runs(plan, out, count_threads(options), engine, reporter)
+                signal = _run_variants(plan, out, count_threads(options), engine, reporter)
         except (KeyboardInterrupt, WorkerError) as error:
             if not has_plan(out):
                 raise
@@ -51,7 +51,7 @@ def run_ablation(name: str, options: StudyOptions, *, reporter: Reporter | None 
         outcome = _write_report(plan, out, signal)
         if lost is not None:
             raise lost
-        if signal is None and plan.settings.has_footprint:  # trained variants have their report by now
+        if signal is None and plan.settings.has_footprint:  # the report of the runs is written first
             signal = _measure_footprints(plan, out, reporter)
             outcome = _write_report(plan, out, signal)
     return outcome
@@ -64,40 +64,40 @@ def _name_signal(error: KeyboardInterrupt) -> str:
 def _open_plan(
     new: StudyPlan, out: Path, options: StudyOptions, engine: Engine, reporter: Reporter
 ) -> StudyPlan:
-    """Read the plan of the folder, or write the new one, with its steps frozen if there is a budget."""
+    """Resume the plan of the folder, or write a new one, with the steps frozen by a budget if any."""
     seconds = options.budget_seconds
     if has_plan(out):
         if seconds is not None:
-            reporter.say("--budget is ignored: the study keeps the steps that it was started with")
+            reporter.say("ignoring --budget: the study keeps the number of steps that it was started with")
         return resume_plan(out, new)
     for one, other in combinations(new.bound, 2):
         if new.bound[one] == new.bound[other]:
-            reporter.say(f"variants {one} and {other} are the same model with these settings; leave one out")
+            reporter.say(f"variants {one} and {other} have the same settings; remove one of them")
     if seconds is not None:
         threads = count_threads(options)
         new = freeze_steps(new, seconds=seconds, engine=engine, num_threads=threads, reporter=reporter)
     elif new.settings.equal == "time":
-        raise InputError(f"study {new.name}: its variants take equal time; give a budget, as in --budget 1h")
+        raise InputError(f"study {new.name}: variants train for equal time; give a budget, as in --budget 1h")
     new.write(out)
     return new
 
 
 def count_threads(options: StudyOptions) -> int | None:
-    """Count the threads of a run beside others; None where it is alone and has them all."""
+    """Count the threads of each run; None if runs are not parallel and torch chooses."""
     if options.engine == "local" and (options.num_workers or 1) == 1:
         return None
     num_cores = count_cores()
     return max(1, num_cores // (options.num_workers or num_cores))
 
 
-def _do_runs(
+def _run_variants(
     plan: StudyPlan, out: Path, threads: int | None, engine: Engine, reporter: Reporter
 ) -> str | None:
-    """Do the runs that are not finished, group by group; return the signal that stopped it, if one did."""
+    """Run what is not finished, group by group; return the signal that stopped it, if any."""
     runs = [Run(out, variant, seed) for seed in plan.settings.seeds for variant in plan.settings.variants]
     finished = {run for run in runs if read_result(run) is not None}
     for run in finished:
-        remove_checkpoints(run)  # left by a kill just after the end
+        remove_checkpoints(run)  # left if it was killed just after the end
     function = partial(run_variant, num_threads=threads, reporter=reporter if threads is None else None)
     for group in build_schedule(plan.settings, num_at_once=engine.num_at_once).groups:
         ready = []
@@ -108,7 +108,7 @@ def _do_runs(
             if start is None or replace(run, variant=start) in finished:
                 ready.append(run)
             else:
-                reporter.say(f"{run.name}: skipped, because {start}, which it starts from, is not finished")
+                reporter.say(f"{run.name}: skipped: it starts from {start}, which is not finished")
         for run, outcome in engine.run(function, ready):
             if outcome.signal is not None:
                 return outcome.signal
@@ -116,14 +116,14 @@ def _do_runs(
                 finished.add(run)
             ended = "done" if outcome.is_finished else f"failed: {outcome.reason}"
             reporter.say(f"{run.name}: {ended}; {len(finished)} of {len(runs)} are finished")
-            if threads is not None:  # runs in other processes cannot show their steps
+            if threads is not None:  # runs in other processes show no progress
                 progress = f"{len(finished)} of {len(runs)} runs"
                 reporter.show("training", progress, fraction=len(finished) / len(runs))
     return None
 
 
 def _measure_footprints(plan: StudyPlan, out: Path, reporter: Reporter) -> str | None:
-    """Measure a step of each variant, once, in a fresh process; return the signal that stopped it, if any."""
+    """Measure a training step of each variant in a new process; return the signal that stopped it, if any."""
     for number, variant in enumerate(plan.settings.variants, start=1):
         path = out / _FOOTPRINTS_DIR / f"{variant}.json"
         if path.exists():
@@ -140,13 +140,13 @@ def _measure_footprints(plan: StudyPlan, out: Path, reporter: Reporter) -> str |
             micro_batch_tokens=settings.micro_batch_tokens,
         )
         try:
-            found = measure_footprint(request)
+            footprint = measure_footprint(request)
         except KeyboardInterrupt as error:
             return _name_signal(error)
-        except Exception as error:  # the report is worth having without it
-            reporter.say(f"{variant}: its step could not be measured: {explain(error)}")
+        except Exception as error:  # the report is useful without it
+            reporter.say(f"{variant}: cannot measure its training step: {explain(error)}")
             continue
-        write_json(path, asdict(found))
+        write_json(path, asdict(footprint))
     return None
 
 
@@ -168,10 +168,10 @@ def _write_report(plan: StudyPlan, out: Path, signal: str | None) -> StudyOutcom
 
 
 def _find_failure(plan: StudyPlan, run: Run) -> str | None:
-    """Find why there is no result and will be none: the run failed, or the one that it starts from."""
+    """Find the reason if a run, or the one that it starts from, has failed."""
     path, start = run.folder / FAILURE_NAME, plan.settings.variants[run.variant].start_from
     if path.exists():
         return str(read_json(path)["reason"])
     if start is None or _find_failure(plan, replace(run, variant=start)) is None:
         return None
-    return f"skipped: {start}, which it starts from, failed"
+    return f"skipped: it starts from {start}, which failed"

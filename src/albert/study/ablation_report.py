@@ -1,7 +1,7 @@
-"""Build the report of an ablation study: outcomes on the paper's claims, a table of all variants, and charts.
+"""Build the report of an ablation study: the paper's claims, a table of all variants, and charts.
 
-Variants are compared seed by seed, because with one seed all variants see the same examples in the same
-order. A claim is decided by the 95% interval of the difference.
+Variants are compared seed by seed, because all variants with the same seed see the same examples in the same
+order. The outcome of a claim depends on the 95% interval of the difference.
 """
 
 import math
@@ -29,7 +29,7 @@ _STABILITY = ("train_loss", "mlm_loss", "gap", "grad_norm", "grad_variation")
 class Estimate:
     """A mean over seeds, its 95% interval (Student's t) and the p-value of a two-sided t-test against 0.
 
-    Of one seed, or if a run diverged, there is only the mean.
+    For one seed, or if a run diverged, there is only the mean.
     """
 
     mean: float
@@ -55,18 +55,19 @@ class VariantSummary:
     footprint: Footprint | None = None
 
     def collect(self, figure: str) -> dict[int, float]:
-        """Collect a figure by seed, accuracies and scores in points of 100; seeds without it are left out."""
-        found = {}
+        """Collect a figure by seed, for seeds that have it; accuracies and scores are in points of 100."""
+        values = {}
         for seed, result in self.results.items():
             if figure == "average" and result.scores:
-                found[seed] = fmean(result.scores.values())
+                values[seed] = fmean(result.scores.values())
             elif figure in result.scores:
-                found[seed] = result.scores[figure]
+                values[seed] = result.scores[figure]
             elif figure in result.figures:
-                found[seed] = result.figures[figure] * (100.0 if get_figure(figure).is_share else 1.0)
-        return found
+                values[seed] = result.figures[figure] * (100.0 if get_figure(figure).is_share else 1.0)
+        return values
 
     def estimate(self, figure: str) -> Estimate | None:
+        """Estimate the mean of a figure over seeds; None if it was not measured."""
         values = self.collect(figure)
         return estimate_mean(list(values.values())) if values else None
 
@@ -75,7 +76,7 @@ Summaries = Sequence[VariantSummary]
 
 
 def estimate_mean(values: Sequence[float]) -> Estimate:
-    """Estimate the mean of at least one run."""
+    """Estimate the mean of one or several runs."""
     from scipy.stats import t
 
     mean, number = fmean(values), len(values)
@@ -89,7 +90,7 @@ def estimate_mean(values: Sequence[float]) -> Estimate:
 
 
 def compare_paired(values: Mapping[int, float], *, base: Mapping[int, float]) -> Estimate | None:
-    """Estimate `values` minus `base`, seed by seed; None if they have no seed in common."""
+    """Estimate the mean of `values` minus `base`, seed by seed; None without common seeds."""
     differences = [values[seed] - base[seed] for seed in sorted(values.keys() & base.keys())]
     return estimate_mean(differences) if differences else None
 
@@ -100,20 +101,20 @@ def build_page(plan: StudyPlan, summaries: Summaries) -> Page:
     found = {summary.variant: summary for summary in summaries}
     results = [result for summary in summaries for result in summary.results.values()]
     labeled = {_label(settings, name): each.note for name, each in settings.variants.items() if each.note}
-    intervals = "One seed, so no intervals and no p-values."
+    intervals = "There is only one seed, so there are no intervals and p-values."
     if settings.num_seeds > 1:
         intervals = "Means over seeds with 95% intervals (Student's t) and p-values of a paired t-test."
     intervals += (
-        f" Differences are from {_label(settings, settings.base)}, seed by seed. Parameters are those of the "
-        "encoder with its pooler."
+        f" Differences from {_label(settings, settings.base)} are computed seed by seed. Parameters are "
+        "those of the encoder with its pooler."
     )
     curves = (
-        "Curves are measured during training, on examples like those that the variant is trained on, which "
-        "may differ. All other figures are measured at the end, on the same examples for all variants."
+        "Curves are measured during training, on held-out examples made like the training examples of the "
+        "variant. All other figures are measured at the end, on the same examples for all variants."
     )
     stability = (
-        "The gap is the loss of masked words in held-out text minus that in training text. Gradient norms "
-        "are those of the second half of training. The spread is the standard deviation over seeds."
+        "Gradient norms are those of the second half of training. The spread is the standard deviation "
+        "over seeds."
     )
     main = "average" if settings.tasks else "mlm_accuracy"
     charts = [
@@ -121,7 +122,7 @@ def build_page(plan: StudyPlan, summaries: Summaries) -> Page:
         _draw_families(settings, summaries, main),
         *(_draw_curves(settings, summaries, name) for name in ("mlm_loss", "mlm_accuracy", "sop_accuracy")),
     ]
-    findings = [judge_claim(claim, settings, found) for claim in settings.claims]
+    findings = [evaluate_claim(claim, settings, found) for claim in settings.claims]
     notes = [f"{label[:1].upper()}{label[1:]}: {note}" for label, note in labeled.items()]
     paper_tables = []
     for table in settings.paper_tables:
@@ -132,7 +133,7 @@ def build_page(plan: StudyPlan, summaries: Summaries) -> Page:
         Section("Variants", [intervals], tables=[_tabulate_variants(settings, summaries, main)]),
         Section("Charts", [curves], charts=[chart for chart in charts if chart is not None]),
         Section("Stability and overfitting", [stability], tables=[_tabulate_stability(settings, summaries)]),
-        *([Section("The paper's own figures", tables=paper_tables)] if paper_tables else []),
+        *([Section("Tables of the paper", tables=paper_tables)] if paper_tables else []),
         _describe_runs(plan, summaries, results),
     ]
     return Page(f"{settings.title} ({settings.paper})", _describe_scale(plan, results), sections)
@@ -148,14 +149,14 @@ def _format_row(values: Sequence[str | float]) -> list[Cell]:
 
 def _describe_scale(plan: StudyPlan, results: Sequence[RunResult]) -> str:
     if not results:
-        return "Nothing is finished yet."
+        return "No run is finished yet."
     first = results[0]
     seconds = sum(result.seconds for result in results)
     num_seeds = plan.settings.num_seeds
     return (
-        f"A small copy of the paper's experiment: {len(plan.settings.variants)} variants, "
+        f"The paper's experiment at a small scale: {len(plan.settings.variants)} variants, "
         f"{num_seeds} seed{'' if num_seeds == 1 else 's'}; about {first.num_parameters:,} parameters, "
-        f"{first.num_steps:,} steps and {first.num_tokens:,} tokens in the variant {first.variant}; "
+        f"{first.num_steps:,} steps and {first.num_tokens:,} tokens for the variant {first.variant}; "
         f"{format_seconds(seconds)} of pretraining. "
         "The paper trains 12 to 235 million parameters on 16 GB of text for 125,000 steps of 4,096 sequences."
     )
@@ -169,13 +170,13 @@ def _describe_runs(plan: StudyPlan, summaries: Summaries, results: Sequence[RunR
     versions = ", ".join(f"{name} {version}" for name, version in plan.versions.items())
     lines = [
         f"{len(results)} of {len(settings.variants) * settings.num_seeds} runs are finished, with {seeds}. "
-        f"Started {plan.started}; threads per run: {threads}. All variants with the same seed saw the same "
-        "examples in the same order, unless the examples are what differs.",
-        f"Recipe {settings.recipe}; the differences of each variant are in study.json. {versions}.",
+        f"Started {plan.started}; threads per run: {threads}. Variants with the same seed saw the same "
+        "examples in the same order, unless their settings of examples differ.",
+        f"Recipe {settings.recipe}; the settings of each variant are in study.json. {versions}.",
     ]
     if plan.budget_seconds is not None:
         steps = ", ".join(f"{variant} {number:,}" for variant, number in plan.num_steps.items())
-        lines.append(f"Steps were frozen for a budget of {format_seconds(plan.budget_seconds)}: {steps}.")
+        lines.append(f"Steps that fit into the budget of {format_seconds(plan.budget_seconds)}: {steps}.")
     waiting = []
     for summary in summaries:
         lines += [f"Failed: {summary.variant}, seed {seed}: {why}" for seed, why in summary.failures.items()]
@@ -216,14 +217,14 @@ def _tabulate_variants(settings: StudySettings, summaries: Summaries, main: str)
             row[Column(f"paper: {get_figure(name).title}", True)] = paper
         for name, hint, value, spec in (
             ("minutes", "of one pretraining", minutes, ".1f"),
-            ("step", "milliseconds at full depth and length, in a fresh process", step and 1e3 * step, ".0f"),
+            ("step", "milliseconds at full depth and length, in a new process", step and 1e3 * step, ".0f"),
             (
                 "forward",
                 "milliseconds of a forward pass over the same batch",
                 forward and 1e3 * forward,
                 ".0f",
             ),
-            ("memory", "MB at its peak in such a step", cost.peak_bytes / 1e6 if cost else None, ".0f"),
+            ("memory", "peak of the same step, in MB", cost.peak_bytes / 1e6 if cost else None, ".0f"),
         ):
             row[Column(name, True, hint)] = Cell.number(value, spec)
         rows.append(row)
@@ -269,7 +270,7 @@ def _build_series(name: str, points: Iterable[tuple[float, Estimate]]) -> Series
 
 
 def _draw_differences(settings: StudySettings, summaries: Summaries, figure: str) -> Chart | None:
-    """Compare every variant with the base: ours with intervals, and the paper's on the same scale."""
+    """Plot the difference of each variant from the base, here and in the paper."""
     base = next(summary for summary in summaries if summary.variant == settings.base)
     base_label, base_paper = _label(settings, base.variant), settings.variants[base.variant].paper.get(figure)
     others = [summary for summary in summaries if summary is not base and summary.collect(figure)]
@@ -297,7 +298,7 @@ def _draw_differences(settings: StudySettings, summaries: Summaries, figure: str
 
 
 def _draw_families(settings: StudySettings, summaries: Summaries, figure: str) -> Chart | None:
-    """Draw a line for each family of variants that have an x, such as their width, depth or data."""
+    """Plot a figure over the x of variants, such as hidden size, with a line for each family."""
     families: dict[str, list[tuple[float, Estimate]]] = defaultdict(list)
     for summary in summaries:
         variant, found = settings.variants[summary.variant], summary.estimate(figure)
@@ -314,12 +315,12 @@ def _draw_families(settings: StudySettings, summaries: Summaries, figure: str) -
     xs = [x for each in series for x in each.xs]
     has_log_x, told = min(xs) > 0 and max(xs) / min(xs) >= 4, f"{y_label} over {x_label}, by family."
     return Chart(
-        "dial", f"{y_label} by {x_label}", x_label, y_label, series, has_log_x=has_log_x, caption=told
+        "families", f"{y_label} by {x_label}", x_label, y_label, series, has_log_x=has_log_x, caption=told
     )
 
 
 def _draw_curves(settings: StudySettings, summaries: Summaries, figure: str) -> Chart | None:
-    """Draw a figure during training, over steps or minutes: its mean and range over seeds."""
+    """Plot a figure during training, over steps or minutes: its mean and range over seeds."""
     is_timed, title = settings.equal == "time", get_figure(figure).title
     factor = 100.0 if get_figure(figure).is_share else 1.0
     series = []
@@ -343,10 +344,10 @@ def _draw_curves(settings: StudySettings, summaries: Summaries, figure: str) -> 
     return Chart(name, f"Held out, {title}", x_label, y_label, series, caption=told)
 
 
-def judge_claim(
+def evaluate_claim(
     claim: ClaimSettings, settings: StudySettings, summaries: Mapping[str, VariantSummary]
 ) -> Finding:
-    """Judge a claim by the first of its figures that was measured."""
+    """Evaluate a claim on the first of its figures that was measured."""
     theirs = "no difference" if claim.is_equal else "better"
     if claim.paper is not None:
         points = f"{claim.paper:+.1f} points ({get_figure(claim.by[0]).title})"
@@ -359,18 +360,18 @@ def judge_claim(
             found = compare_paired(values, base=dict.fromkeys(values, claim.than))
         if found is not None:
             ours = _format_claim(claim, figure, found, settings)
-            return Finding(claim.text, theirs, ours, _judge(claim, figure, found))
+            return Finding(claim.text, theirs, ours, _decide(claim, figure, found))
     waiting = [_label(settings, name) for name in claim.variants if not summaries[name].results]
     if waiting:
         ours = f"not finished: {', '.join(waiting)}"
     else:
-        hint = "; give tasks, as in tasks=[sst-2], and --task-data" if claim.by == ("average",) else ""
+        hint = "; set tasks, as in tasks=[sst-2], and --task-data" if claim.by == ("average",) else ""
         ours = f"{' and '.join(get_figure(figure).title for figure in claim.by)}: not measured{hint}"
     return Finding(claim.text, theirs, ours, "not tested")
 
 
-def _judge(claim: ClaimSettings, figure: str, found: Estimate) -> Outcome:
-    """Decide by the interval of how much better one variant is than the other."""
+def _decide(claim: ClaimSettings, figure: str, found: Estimate) -> Outcome:
+    """Compare the interval of the difference with 0, or with the margin."""
     if found.low is None or found.high is None:
         return "inconclusive"
     low, high = (found.low, found.high) if get_figure(figure).is_better_high else (-found.high, -found.low)
@@ -394,4 +395,4 @@ def _format_claim(claim: ClaimSettings, figure: str, found: Estimate, settings: 
         sign = "" if p_value.startswith("<") else "= "
         text += f", 95% from {found.low:+.2f} to {found.high:+.2f}"
         text += f" ({found.num_seeds} seeds, p {sign}{p_value})"
-    return text if get_figure(figure).is_better_high else f"{text}; less is better"
+    return text if get_figure(figure).is_better_high else f"{text}; lower is better"

@@ -1,9 +1,9 @@
 """Score masked language models on minimal pairs of English grammar (BLiMP; Warstadt et al. 2020).
 
-A model is correct where it gives the acceptable sentence the higher pseudo-log-likelihood: each token is
-masked in turn, and the log-probabilities of the masked tokens are summed (Salazar et al. 2020). The later
-tokens of the same word are masked with it, because a model easily completes a word that it sees in part (Kauf
-and Ivanova 2023). Shapes: M masked tokens, D hidden width.
+A model is correct if the acceptable sentence has the higher pseudo-log-likelihood (PLL): each token is masked
+in turn, and the log-probabilities of the masked tokens are summed (Salazar et al. 2020). The later tokens of
+the same word are masked, too, because a partly visible word is easy to complete (Kauf and Ivanova 2023).
+Shapes: M masked tokens, D hidden width.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from albert.model.albert_model import AlbertModel
 from albert.model.runtime import select_device
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import NewWeightsWarning, load_model
-from albert.pretrained.hub import resolve_source, stamp_model
+from albert.pretrained.hub import hash_model_files, resolve_source
 from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Level, Page, Section, Series, Table
 from albert.settings import Settings
@@ -55,10 +55,13 @@ _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
 class AgreementSettings(Settings):
-    """Select the pairs to score: at most `num_pairs` of each paradigm (a file of BLiMP), drawn by `seed`.
+    """Settings of the study of minimal pairs.
 
-    `num_pairs: null` scores all of them. `phenomena` selects some by their `linguistics_term`; empty selects
-    all. `depth` runs fewer layers than a model has, or more where all layers share their weights.
+    Args:
+        seed: The seed by which pairs are drawn.
+        num_pairs: The maximum number of pairs of each paradigm (a file of BLiMP); None for all.
+        phenomena: The phenomena (`linguistics_term`) to score; all by default.
+        depth: The number of layers to run; more than a model has only if they share their weights.
     """
 
     seed: Annotated[int, Field(ge=0)] = 0
@@ -69,7 +72,7 @@ class AgreementSettings(Settings):
 
 @dataclass(frozen=True)
 class MinimalPair:
-    """A row of BLiMP."""
+    """A minimal pair, with the fields of BLiMP."""
 
     sentence_good: str
     sentence_bad: str
@@ -85,7 +88,7 @@ _PAIR = TypeAdapter(MinimalPair)
 
 @dataclass(frozen=True)
 class ModelScores:
-    """The margins of a model: PLL(good) − PLL(bad) of each pair, None where its tokenizer lacks a word."""
+    """The margins of a model: PLL(good) − PLL(bad) of each pair, None for pairs with unknown tokens."""
 
     source: str
     seconds: float
@@ -97,7 +100,7 @@ Margins = Mapping[str, Sequence[float | None]]  # by model
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The correct pairs among those that a model was scored on."""
+    """The number of correct pairs among those that were scored."""
 
     num_correct: int
     num_pairs: int
@@ -113,7 +116,7 @@ class Accuracy:
 
     @property
     def cell(self) -> Cell:
-        """In percent with its 95% interval: `87.5 (82.1–91.4)`; empty without pairs."""
+        """The percentage with its 95% interval, as in `87.5 (82.1–91.4)`; empty without pairs."""
         if not self.num_pairs:
             return MISSING
         low, high = (100.0 * end for end in find_wilson(self.num_correct, self.num_pairs))
@@ -125,14 +128,20 @@ def run_agreement(
 ) -> Page:
     """Score each model on the same pairs and build the report.
 
-    `data` is BLiMP as a folder, a .jsonl file, or a tar or zip archive; the built-in sample by default.
-    Models whose files and pairs are unchanged are read from `out`. A model that cannot be scored is reported
-    and skipped.
+    Scores of models whose files and pairs are unchanged are read from `out`. A model that cannot be scored is
+    reported and skipped.
+
+    Args:
+        settings: Settings of the study.
+        models: Folders, runs or hub names.
+        out: The folder of the study.
+        reporter: Receives progress and warnings.
+        data: BLiMP as a folder, a .jsonl file, or a tar or zip archive; the built-in sample by default.
     """
     sources = list(dict.fromkeys(models))
     pairs = read_pairs(data, settings)
     pairs_text = format_pairs(pairs)
-    found: list[ModelScores] = []
+    scores: list[ModelScores] = []
     skipped: list[str] = []
     if not (out / RESULTS_NAME).exists():
         reject_other_files(out)
@@ -142,22 +151,22 @@ def run_agreement(
             reporter.show(STUDY, source)
             measure = partial(_score_model, source, pairs, settings.depth, reporter)
             try:
-                files = repr(stamp_model(resolve_source(source)))
+                files = repr(hash_model_files(resolve_source(source)))
                 stamp = hashlib.sha256((pairs_text + files).encode()).hexdigest()
-                found.append(results.get_or_measure(source, ModelScores, measure, stamp))
+                scores.append(results.get_or_measure(source, ModelScores, measure, stamp))
             except WriteError:
                 raise
             except AlbertError as error:
                 skipped.append(str(error) if source in str(error) else f"{source}: {error}")
                 reporter.say(f"skipped {skipped[-1]}")
-    if not found:
-        raise InputError(f"None of {len(sources)} models could be scored. {skipped[0]}")
+    if not scores:
+        raise InputError(f"cannot score any of {len(sources)} models. The first: {skipped[0]}")
     name = "the built-in sample (not BLiMP)" if data is None else Path(data).name
-    return _build_page(pairs, found, settings, skipped, name)
+    return _build_page(pairs, scores, settings, skipped, name)
 
 
 def read_pairs(data: str | None = None, settings: AgreementSettings | None = None) -> list[MinimalPair]:
-    """Read minimal pairs sorted by field, phenomenon and paradigm; without `data`, all of the sample."""
+    """Read minimal pairs, sorted by field, phenomenon and paradigm; by default all of the sample."""
     pairs: list[MinimalPair] = []
     for name, content in _iter_files(RECIPES_DIR / SAMPLE_NAME if data is None else Path(data)):
         for number, line in enumerate(content.decode("utf-8", errors="replace").split("\n"), start=1):
@@ -165,16 +174,16 @@ def read_pairs(data: str | None = None, settings: AgreementSettings | None = Non
                 pairs.append(_parse_pair(line, where=f"{name}, line {number}"))
     if not pairs:
         raise FileFormatError(
-            f"{data}: no minimal pairs found. Give the folder or archive of BLiMP's .jsonl files"
+            f"{data}: has no minimal pairs; give the folder or archive of BLiMP's .jsonl files"
         )
     settings = settings or AgreementSettings(num_pairs=None)
     terms = sorted({pair.linguistics_term for pair in pairs})
     for term in settings.phenomena:
         if term not in terms:
-            raise InputError(f"phenomena: no pairs of {term!r}; {suggest(term, terms)}")
-    wanted = set(settings.phenomena or terms)
+            raise InputError(f"unknown phenomenon {term!r}; {suggest(term, terms, lead='phenomena:')}")
+    selected = set(settings.phenomena or terms)
     key = lambda pair: (pair.field, pair.linguistics_term, pair.UID)  # noqa: E731
-    pairs = sorted((pair for pair in pairs if pair.linguistics_term in wanted), key=key)
+    pairs = sorted((pair for pair in pairs if pair.linguistics_term in selected), key=key)
     drawn: list[MinimalPair] = []
     for (_, _, paradigm), group in groupby(pairs, key=key):
         rows = list(group)
@@ -185,9 +194,9 @@ def read_pairs(data: str | None = None, settings: AgreementSettings | None = Non
 
 
 def _iter_files(data: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and content of each .jsonl file of a folder or an archive, or of the one file."""
+    """Yield the name and content of a file, or of each .jsonl file of a folder or archive."""
     if not data.exists():
-        raise FileFormatError(f"{data} does not exist. Give the folder or archive of BLiMP's .jsonl files")
+        raise FileFormatError(f"{data}: does not exist; give the folder or archive of BLiMP's .jsonl files")
     if data.is_dir():
         yield from ((str(path), path.read_bytes()) for path in sorted(data.rglob("*.jsonl")))
     elif tarfile.is_tarfile(data):
@@ -210,14 +219,14 @@ def _parse_pair(line: str, *, where: str) -> MinimalPair:
     except ValidationError as error:
         first = error.errors()[0]
         raise FileFormatError(
-            f"{where}: not a minimal pair: {'.'.join(map(str, first['loc']))} {first['msg']}. BLiMP's files "
-            "have one JSON object on each line"
+            f"{where}: is not a minimal pair ({'.'.join(map(str, first['loc']))} {first['msg']}); give files "
+            "of BLiMP, with one JSON object on each line"
         ) from error
-    return replace(pair, field=pair.field.replace("/", "_"))  # BLiMP spells one of its fields in two ways
+    return replace(pair, field=pair.field.replace("/", "_"))  # BLiMP has two spellings of one field
 
 
 def format_pairs(pairs: Pairs) -> str:
-    """Write pairs as JSON lines."""
+    """Format pairs as JSON lines."""
     return "".join(f"{json.dumps(asdict(pair), ensure_ascii=False)}\n" for pair in pairs)
 
 
@@ -240,8 +249,8 @@ def _score_model(source: str, pairs: Pairs, depth: int | None, reporter: Reporte
 def score_pairs(
     model: AlbertModel, tokenizer: Tokenizer, pairs: Pairs, *, depth: int | None = None, show: Show = int
 ) -> list[float | None]:
-    """Compute PLL(good) − PLL(bad) of each pair; None where a sentence has unknown tokens."""
-    model.head("mlm")  # raises if there is none
+    """Compute PLL(good) − PLL(bad) of each pair; None for pairs with unknown tokens."""
+    model.head("mlm")  # raises an error if it is missing
     model.eval()
     margins: list[float | None] = []
     for start in range(0, len(pairs), _CHUNK_PAIRS):
@@ -253,7 +262,7 @@ def score_pairs(
         show(len(margins))
     if all(margin is None for margin in margins):
         raise InputError(
-            f"All {len(pairs):,} pairs have words that the vocabulary lacks. Score a model of English"
+            f"all {len(pairs):,} pairs have words that are not in the vocabulary; give a model of English"
         )
     return margins
 
@@ -262,7 +271,7 @@ def score_pairs(
 def score_sentences(
     model: AlbertModel, tokenizer: Tokenizer, sentences: Sequence[str], *, depth: int | None = None
 ) -> list[float | None]:
-    """Compute the pseudo-log-likelihood of each sentence; None where it has unknown tokens."""
+    """Compute the PLL of each sentence; None if it has unknown tokens."""
     scores: list[float | None] = []
     masked: list[tuple[int, tuple[int, ...], int]] = []  # sentence, ids with masks, id of the first mask
     for index, (text, encoding) in enumerate(zip(sentences, tokenizer.encode_batch(sentences), strict=True)):
@@ -271,12 +280,12 @@ def score_sentences(
         if is_known:
             masked += [(index, ids, target) for ids, target in _iter_masked(text, encoding, tokenizer)]
     for batch in iter_batches([len(ids) for _, ids, _ in masked], max_tokens=MAX_BATCH_TOKENS):
-        rows = [masked[position] for position in batch]
+        rows = [masked[index] for index in batch]
         tokens = Tokens.from_lists([ids for _, ids, _ in rows], device=model.device)
         first_masks = torch.tensor([ids.index(tokenizer.mask_id) for _, ids, _ in rows], device=model.device)
         states_MD = model(tokens, depth=depth, indices_P=tokens.first_B + first_masks).last_TD
         targets_M = torch.tensor([target for *_, target in rows], device=model.device)
-        losses_M = cross_entropy(model.compute_mlm_logits(states_MD).float(), targets_M, reduction="none")
+        losses_M = cross_entropy(model.mlm_logits(states_MD).float(), targets_M, reduction="none")
         for (index, _, _), loss in zip(rows, losses_M.tolist(), strict=True):
             scores[index] = (scores[index] or 0.0) - loss
     return scores
@@ -285,7 +294,7 @@ def score_sentences(
 def _iter_masked(
     text: str, encoding: Encoding, tokenizer: Tokenizer
 ) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield the sentence with each token masked, and the later ones of its word; and the token's id."""
+    """Yield for each token the sentence with it and the later tokens of its word masked, and its id."""
     ends = {start: match.end() for match in _WORD.finditer(text) for start in range(*match.span())}
     starts = [start for start, _ in encoding.spans]
     for position, target in enumerate(encoding.ids):
@@ -315,7 +324,7 @@ def _build_page(
     depth = "" if settings.depth is None else f" Models run {settings.depth} layers."
     lines = [
         "A model is correct on a pair where the acceptable sentence has the higher pseudo-log-likelihood. "
-        f"Intervals are 95% (Wilson); one that includes 50 cannot be told from chance.{depth}"
+        f"Intervals are 95% (Wilson); an accuracy whose interval includes 50 may be chance.{depth}"
     ]
     for name, each in zip(margins, models, strict=True):
         num_scored = totals[name].num_pairs
@@ -328,7 +337,7 @@ def _build_page(
         _build_worst_table(f"worst-{number}", name, pairs, each)
         for number, (name, each) in enumerate(margins.items(), start=1)
     ]
-    chart, about = _build_chart(phenomena, names), "The incorrect pairs with the largest difference."
+    chart, about = _build_chart(phenomena, names), "The incorrect pairs with the largest difference of PLL."
     sections = [
         Section("Accuracy by phenomenon", lines, tables=[phenomena, fields], charts=[chart]),
         *_compare_models(margins, seed=settings.seed),
@@ -337,7 +346,7 @@ def _build_page(
     ]
     lead = (
         f"{len(pairs):,} minimal pairs of {len(phenomena.rows) - 1} phenomena, from {data}. "
-        f"Best is {best}: {100.0 * totals[best].share:.1f}% correct. Chance is 50%."
+        f"The best model is {best}: {100.0 * totals[best].share:.1f}% correct. Chance is 50%."
     )
     return Page("Minimal pairs of English grammar", lead, sections)
 
@@ -383,7 +392,7 @@ def _compare_models(margins: Margins, *, seed: int) -> list[Section]:
         return []
     points = Column(f"points above {base}", True, "95% interval, paired bootstrap over pairs")
     columns = [Column("model"), Column("pairs", True, "scored for both"), points]
-    note = "The intervals are over pairs. Other seeds of training may change the models by more."
+    note = "The intervals are over pairs. Differences between training seeds may be larger."
     return [Section("Models compared", tables=[Table("comparison", columns, rows, note=note)])]
 
 

@@ -1,7 +1,7 @@
-"""The layers study (figure 1): how far each layer moves its input, for models with and without sharing.
+"""The layers study (figure 1): how much each layer changes its input, with and without shared layers.
 
-`_METHOD` describes what is measured and how the shape of a curve is named. A level alone is no oscillation,
-because a slow decay looks level over few layers: the curve must also turn, both rise and fall.
+`_METHOD` describes the measurement and the classification of curves. An oscillating curve must both rise and
+fall, because a slow decay also stays level over few layers.
 
 Shapes: T tokens, D hidden width, S sequences, L layers, R draws.
 """
@@ -27,7 +27,7 @@ from albert.model.albert_model import AlbertModel
 from albert.model.runtime import select_device
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.pretrained.hub import resolve_source, stamp_model
+from albert.pretrained.hub import hash_model_files, resolve_source
 from albert.progress import Reporter
 from albert.report.content import Cell, Chart, Column, Finding, Level, Outcome, Page, Section, Series, Table
 from albert.settings import Settings
@@ -44,49 +44,51 @@ from albert.tasks.metrics.intervals import Interval, iter_resamples, summarize_d
 from albert.text.tokenizer import Encoding, InputSequence, Tokenizer
 
 Distance = Literal["l2", "cosine", "angle"]
-Course = Literal["settles", "keeps a level", "drifts", "too short to tell"]
+Trend = Literal["converges", "stays level", "grows", "too few layers"]
 Floats = NDArray[np.float64]
 STUDY = "layers"
 LEVEL, NUM_DRAWS = 0.95, 1000
 MIN_LAYERS = 6  # two in each third
-SETTLING_CHANGE, DRIFTING_CHANGE = 2 / 3, 3 / 2
-NOTHING = 0.01  # share of the maximum below which a curve has settled
+CONVERGING_CHANGE, GROWING_CHANGE = 2 / 3, 3 / 2
+NEGLIGIBLE = 0.01  # share of the maximum below which a curve has converged
 TITLES: dict[Distance, str] = {
     "l2": "L2 distance between a layer's input and output",
     "cosine": "Cosine similarity of a layer's input and output",
     "angle": "Angle between a layer's input and output",
 }
 UNITS: dict[Distance, str] = {"l2": "L2 distance", "cosine": "cosine", "angle": "angle, degrees"}
-JUDGED: dict[Distance, str] = {"l2": "L2 distance", "angle": "angle"}
+COMPARED: dict[Distance, str] = {"l2": "L2 distance", "angle": "angle"}
 SMOOTHER = "From layer to layer ALBERT changes more smoothly than BERT of the same depth."
-OSCILLATES = "ALBERT's layers oscillate and do not settle at an equilibrium, where they would change nothing."
+OSCILLATES = "ALBERT's layers oscillate instead of converging to an equilibrium, where they change nothing."
 THEIR_SMOOTHER = "ALBERT-large's curves are much smoother than BERT-large's (figure 1)."
-THEIR_OSCILLATES = "ALBERT-large's distances fall at first and then keep a level above 0 (figure 1)."
-_FREE_KEYS = frozenset({"text", "texts", "device"})  # the stamp of a part identifies its text
+THEIR_OSCILLATES = "ALBERT-large's distances fall at first and then stay at a level above 0 (figure 1)."
+_FREE_KEYS = frozenset({"text", "texts", "device"})  # texts are in the stamp of a part
 _TINY = np.finfo(np.float64).tiny
-_MAX_BATCH_TOKENS = 2048  # the states of all layers are held at once
+_MAX_BATCH_TOKENS = 2048  # the states of all layers are in memory
 _MANY_UNKNOWN = 0.1
 _METHOD = (
-    "Every line of the text is a sequence. The first layer reads the embeddings, mapped from E to H. For "
-    "each token, with [CLS] and [SEP], a layer's input and output are compared. A figure is the mean over "
-    "tokens; its 95% interval is a bootstrap over sequences.",
-    "Roughness is the mean absolute second difference of a curve over its mean height: 0 for a straight "
-    "line. Only models of equal depth are compared, with the first layer, whose input BERT normalizes and "
-    "ALBERT does not, and without it.",
-    "The course of a curve is the height of its last third of layers over that of its middle third. At most "
-    f"{SETTLING_CHANGE:.2f}, or {NOTHING:.0%} of the maximum: it settles. At least {DRIFTING_CHANGE:.2f}: it "
-    "drifts. Otherwise it keeps a level; it oscillates if it also rises and falls by more than "
-    f"{NOTHING:.0%} of the maximum. Fewer than {MIN_LAYERS} layers are too short to tell.",
+    "Each line of the text is a sequence. The input of the first layer is the embeddings, mapped from E to "
+    "H. Each layer's input and output are compared for every token, including [CLS] and [SEP]. Values are "
+    "means over tokens with 95% bootstrap intervals over sequences.",
+    "Roughness is the mean absolute second difference of a curve divided by its mean: 0 for a straight line. "
+    "Only models of equal depth are compared, with and without the first layer, whose input is normalized in "
+    "BERT but not in ALBERT.",
+    "The trend of a curve is the mean of its last third of layers divided by that of its middle third. It "
+    f"converges at {CONVERGING_CHANGE:.2f} or less, or if the last third is at most {NEGLIGIBLE:.0%} of the "
+    f"maximum. It grows at {GROWING_CHANGE:.2f} or more. Otherwise it stays level; it oscillates if it also "
+    f"rises and falls by more than {NEGLIGIBLE:.0%} of the maximum. At least {MIN_LAYERS} layers are needed.",
 )
 
 
 class LayersSettings(Settings):
-    """What is read, and how deep.
+    """Settings of the layers study.
 
-    `text` is a file with a sequence on each line; without one, some English that comes with the package.
-    `texts` has another file for a model of another language, by its name as given. A line of more than
-    `max_length` tokens becomes several sequences, and no more than `num_sequences` are read. `depth` runs
-    fewer layers, or, where they are all one block, more loops than the model was trained with.
+    Args:
+        text: A file with a sequence on each line; by default an English text of the package.
+        texts: Other files for some models, by the name of the model as given.
+        depth: The number of layers to run; more than a model has only if they share their weights.
+        max_length: The maximum length of a sequence in tokens; longer lines are split.
+        num_sequences: The maximum number of sequences.
     """
 
     text: Path | None = None
@@ -99,9 +101,9 @@ class LayersSettings(Settings):
 
 @dataclass(frozen=True)
 class Curve:
-    """One distance over the layers: means over tokens with 95% intervals over sequences, and its shape.
+    """One distance over the layers: means over tokens, 95% intervals over sequences, and its shape.
 
-    `inner_roughness` leaves out the first layer; `change` is the last third's height over the middle third's.
+    `inner_roughness` is without the first layer; `change` is the mean of the last third over the middle one.
     """
 
     means: tuple[float, ...]
@@ -112,13 +114,13 @@ class Curve:
     change: Interval | None
 
     @property
-    def course(self) -> Course:
-        return name_course(None if self.change is None else self.change.value)
+    def trend(self) -> Trend:
+        return name_trend(None if self.change is None else self.change.value)
 
 
 @dataclass(frozen=True)
 class ModelCurves:
-    """A model, what it read, and its curves."""
+    """The curves of a model, and the size of its text."""
 
     sharing: str
     num_hidden_layers: int
@@ -138,28 +140,28 @@ Models = Mapping[str, ModelCurves]
 
 
 def run_layers(settings: LayersSettings, *, models: Sequence[str], out: Path, reporter: Reporter) -> Page:
-    """Measure every model that is not measured yet in `out`, and compare all of them."""
+    """Measure the models that are not in `out` yet, and compare all of them."""
     models = list(dict.fromkeys(models))
     unknown = next((model for model in settings.texts if model not in models), None)
     if unknown is not None:
-        raise InputError(f"texts has {unknown!r}, which is none of the models: {', '.join(models)}")
-    found: dict[str, ModelCurves] = {}
+        raise InputError(f"texts has the unknown model {unknown!r}; models: {', '.join(models)}")
+    curves: dict[str, ModelCurves] = {}
     with open_results(out, study=STUDY, settings=settings, free_keys=_FREE_KEYS) as results:
         for number, (model, name) in enumerate(zip(models, name_models(models), strict=True)):
             reporter.show(STUDY, name, fraction=number / len(models))
             lines = _read_lines(settings.texts.get(model, settings.text))
             path = resolve_source(model)
-            stamp = hashlib.sha256(repr([stamp_model(path), lines]).encode()).hexdigest()
+            stamp = hashlib.sha256(repr([hash_model_files(path), lines]).encode()).hexdigest()
             measure = partial(measure_model, model, lines=lines, settings=settings, reporter=reporter)
-            found[name] = results.get_or_measure(str(path), ModelCurves, measure, stamp)
-    return build_page(found)
+            curves[name] = results.get_or_measure(str(path), ModelCurves, measure, stamp)
+    return build_page(curves)
 
 
 def _read_lines(path: Path | None) -> list[str]:
     text = read_text(path or RECIPES_DIR / "layers.txt")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
-        raise InputError(f"{path}: has no line of text; give a file with a sequence on each line")
+        raise InputError(f"{path}: is empty; give a file with a sequence on each line")
     return lines
 
 
@@ -172,11 +174,11 @@ def measure_model(
     max_length = min(settings.max_length, config.max_position_embeddings)
     sequences = split_lines(lines, tokenizer, max_length=max_length, num_sequences=settings.num_sequences)
     if len(sequences) < 2:
-        raise InputError(f"{source}: its text is only 1 sequence; give a text of several lines")
+        raise InputError(f"{source}: its text has only 1 sequence; give a text with several lines")
     depth = settings.depth or config.num_hidden_layers
     if depth > config.num_hidden_layers and not config.is_fully_shared:
         depth = config.num_hidden_layers
-        reporter.say(f"{source}: runs {depth}, not {settings.depth} layers, because they are not shared")
+        reporter.say(f"{source}: running {depth}, not {settings.depth} layers, because they are not shared")
     sums_SL = sum_distances(pretrained.model, sequences, depth=depth)
     counts_S = np.array([len(sequence.ids) for sequence in sequences], np.float64)
     num_unknown = sum(sequence.ids.count(tokenizer.unk_id) for sequence in sequences)
@@ -193,7 +195,7 @@ def measure_model(
 def split_lines(
     lines: Sequence[str], tokenizer: Tokenizer, *, max_length: int, num_sequences: int
 ) -> list[InputSequence]:
-    """Build one sequence of each line, or several where it is longer than a model may read."""
+    """Build a sequence of each line, or several if it is too long."""
     size = max_length - 2  # [CLS] and [SEP]
     sequences: list[InputSequence] = []
     for encoding in tokenizer.encode_batch(lines[:num_sequences]):
@@ -216,7 +218,7 @@ def sum_distances(
         )
         states = model(tokens, depth=depth, with_hidden_states=True).hidden_states
         for layer, (before_TD, after_TD) in enumerate(pairwise(states)):
-            # Double precision, which not every device has.
+            # On the CPU, because not every device supports float64.
             for name, values_T in compare_states(before_TD.cpu(), after_TD.cpu()).items():
                 sums_SL[name][batch, layer] = [float(part.sum()) for part in values_T.split(tokens.lengths)]
     return sums_SL
@@ -256,7 +258,7 @@ def build_curve(sums_SL: Floats, counts_S: Floats, *, seed: int = 0) -> Curve:
 
 
 def find_roughness(heights: Floats) -> Floats | None:
-    """Divide the mean absolute second difference by the mean height; None for fewer than three layers."""
+    """Divide the mean absolute second difference by the mean; None for fewer than three layers."""
     if heights.shape[-1] < 3:
         return None
     bends = np.abs(np.diff(heights, n=2)).mean(-1)
@@ -264,54 +266,54 @@ def find_roughness(heights: Floats) -> Floats | None:
 
 
 def compare_thirds(heights: Floats) -> Floats | None:
-    """Divide the mean of the last third by that of the middle third; None if there are too few layers."""
+    """Divide the mean of the last third by that of the middle third; None for too few layers."""
     third = heights.shape[-1] // 3
     if heights.shape[-1] < MIN_LAYERS:
         return None
     before, after = heights[..., third:-third].mean(-1), heights[..., -third:].mean(-1)
-    is_gone = after <= NOTHING * heights.max(-1)
-    return np.where(is_gone, 0.0, after / np.maximum(before, _TINY))
+    is_negligible = after <= NEGLIGIBLE * heights.max(-1)
+    return np.where(is_negligible, 0.0, after / np.maximum(before, _TINY))
 
 
-def name_course(change: float | None) -> Course:
-    """Name the course of a curve by its `change`."""
+def name_trend(change: float | None) -> Trend:
+    """Classify a curve by its `change`."""
     if change is None:
-        return "too short to tell"
-    if change <= SETTLING_CHANGE:
-        return "settles"
-    return "drifts" if change >= DRIFTING_CHANGE else "keeps a level"
+        return "too few layers"
+    if change <= CONVERGING_CHANGE:
+        return "converges"
+    return "grows" if change >= GROWING_CHANGE else "stays level"
 
 
-def has_turn(heights: Floats) -> bool:
-    """Whether a curve both rises and falls after its first third, by more than next to nothing."""
+def has_oscillation(heights: Floats) -> bool:
+    """Return whether a curve both rises and falls after its first third, by a non-negligible share."""
     rest = heights[len(heights) // 3 :]
     rise = (rest - np.minimum.accumulate(rest)).max()
     fall = (np.maximum.accumulate(rest) - rest).max()
-    return bool(min(rise, fall) > NOTHING * heights.max())
+    return bool(min(rise, fall) > NEGLIGIBLE * heights.max())
 
 
 def build_page(models: Models) -> Page:
     """Build the report of all models."""
-    courses = [f"{name} {found.curves['l2'].course} ({found.depth} layers)" for name, found in models.items()]
+    trends = [f"{name} {found.curves['l2'].trend} ({found.depth} layers)" for name, found in models.items()]
     warnings = []
     deeper = [name for name, found in models.items() if found.depth > found.num_hidden_layers]
     if deeper:
-        warnings.append(f"Run for more layers than they were trained with: {', '.join(deeper)}.")
+        warnings.append(f"Run with more layers than they were trained with: {', '.join(deeper)}.")
     shares = {name: each.unknown_share for name, each in models.items() if each.unknown_share > _MANY_UNKNOWN}
     if shares:
         unknown = ", ".join(f"{name} ({share:.0%})" for name, share in shares.items())
         warnings.append(
-            f"Many tokens are unknown to the vocabulary: {unknown}. Give a text in the model's language "
-            "(texts={MODEL: FILE})."
+            f"Many tokens are unknown to the vocabulary: {unknown}. Set a text in the model's language, as "
+            "in texts={MODEL: FILE}."
         )
-    lead = f"Figure 1 of the paper: how far each layer moves each token. L2 distance: {'; '.join(courses)}."
+    lead = f"Figure 1 of the paper: how much each layer changes its input. L2 distance: {'; '.join(trends)}."
     findings, tables = list_findings(models), [_build_model_table(models)]
     sections = [
         Section("Claims of the paper and measurements", warnings, findings, tables),
         Section("Layer by layer", charts=[_draw(name, models) for name in TITLES]),
         Section("How it was measured", _METHOD, tables=[_build_layer_table(models)]),
     ]
-    return Page("What a layer does to its input", lead, sections)
+    return Page("Input and output of each layer", lead, sections)
 
 
 def _build_model_table(models: Models) -> Table:
@@ -319,19 +321,19 @@ def _build_model_table(models: Models) -> Table:
     for name, found in models.items():
         row = {
             Column("model"): Cell(name),
-            Column("shared", hint="what its layers share"): Cell(found.sharing),
-            Column("layers", True, "that were run"): Cell.number(found.depth),
-            Column("of its own", True, "built into the model"): Cell.number(found.num_hidden_layers),
-            Column("width", True): Cell.number(found.hidden_size),
+            Column("sharing"): Cell(found.sharing),
+            Column("layers run", True): Cell.number(found.depth),
+            Column("layers", True, "of the model"): Cell.number(found.num_hidden_layers),
+            Column("hidden size", True): Cell.number(found.hidden_size),
         }
-        for distance, title in JUDGED.items():
+        for distance, title in COMPARED.items():
             curve, short = found.curves[distance], title.removesuffix(" distance")
             row |= {
                 Column(title, True, "mean over layers"): number_cell(sum(curve.means) / len(curve.means)),
                 Column(f"roughness, {short}", True): interval_cell(curve.roughness),
                 Column(f"inner roughness, {short}", True): interval_cell(curve.inner_roughness),
                 Column(f"change, {short}", True, "last over middle third"): interval_cell(curve.change),
-                Column(f"{title} goes"): Cell(curve.course),
+                Column(f"trend, {short}"): Cell(curve.trend),
             }
         row[Column("sequences", True)] = Cell.number(found.num_sequences)
         row[Column("tokens", True)] = Cell.number(found.num_tokens)
@@ -349,7 +351,7 @@ def _draw(distance: Distance, models: Models) -> Chart:
         series.append(Series(label, layers, curve.means, curve.lows, curve.highs))
         texts.append(f"{label}: {curve.means[0]:.3g} at the first layer, {curve.means[-1]:.3g} at the last")
     name, title, unit = f"layers-{distance}", TITLES[distance], UNITS[distance]
-    levels = () if distance == "cosine" else [Level(0.0, "an equilibrium")]
+    levels = () if distance == "cosine" else [Level(0.0, "equilibrium")]
     return Chart(name, title, "layer", unit, series, levels=levels, caption=f"{'; '.join(texts)}.")
 
 
@@ -366,26 +368,26 @@ def _build_layer_table(models: Models) -> Table:
 
 
 def list_findings(models: Models) -> list[Finding]:
-    """Judge the paper's two claims: one for each pair of equal depth, and one for each ALBERT."""
+    """Evaluate the paper's two claims, for each pair of models of equal depth and for each ALBERT."""
     alberts = {name: found for name, found in models.items() if found.sharing == "all"}
     berts = {name: found for name, found in models.items() if found.sharing == "none"}
     pairs = product(alberts.items(), berts.items())
     smoother = [_compare_roughness(*a, *b) for a, b in pairs if a[1].depth == b[1].depth > 2]
     if not alberts or not berts:
-        text = f"No {'BERT' if alberts else 'ALBERT'} was given to compare with."
+        text = f"No {'BERT' if alberts else 'ALBERT'} was given."
         smoother = [Finding(SMOOTHER, THEIR_SMOOTHER, text, "not tested")]
     elif not smoother:
         depths = ", ".join(f"{name} {found.depth}" for name, found in {**alberts, **berts}.items())
-        text = f"No two models have the same number of layers, three or more ({depths}); set depth."
+        text = f"No ALBERT and BERT have the same number of layers, at least 3 ({depths}); set depth."
         smoother = [Finding(SMOOTHER, THEIR_SMOOTHER, text, "inconclusive")]
     none = Finding(OSCILLATES, THEIR_OSCILLATES, "No ALBERT was given.", "not tested")
-    return [*smoother, *([_judge_course(*item) for item in alberts.items()] or [none])]
+    return [*smoother, *([_compare_trend(*item) for item in alberts.items()] or [none])]
 
 
 def _compare_roughness(albert_name: str, albert: ModelCurves, bert_name: str, bert: ModelCurves) -> Finding:
-    """Agree if all intervals are apart in the paper's direction, disagree if all are in the other."""
+    """Agree if no intervals overlap and ALBERT is always smoother; disagree if BERT always is."""
     texts, signs = [], []
-    for distance, title in JUDGED.items():
+    for distance, title in COMPARED.items():
         ours, theirs = albert.curves[distance], bert.curves[distance]
         for name, mine, other in (
             (title, ours.roughness, theirs.roughness),
@@ -401,26 +403,26 @@ def _compare_roughness(albert_name: str, albert: ModelCurves, bert_name: str, be
     return Finding(SMOOTHER, THEIR_SMOOTHER, text, outcome)
 
 
-def _judge_course(name: str, found: ModelCurves) -> Finding:
-    """Agree if all curves, at both ends of their intervals, keep a level and turn; disagree if none does."""
-    curves = {title: found.curves[distance] for distance, title in JUDGED.items()}
-    courses: set[Course] = set()
+def _compare_trend(name: str, found: ModelCurves) -> Finding:
+    """Agree if all curves, with their intervals, stay level and oscillate; disagree if none does."""
+    curves = {title: found.curves[distance] for distance, title in COMPARED.items()}
+    trends: set[Trend] = set()
     texts = []
     for title, curve in curves.items():
-        text = f"{title} {curve.course}"
-        courses.add(curve.course)
-        if curve.course == "keeps a level":
-            text += f" with{'' if has_turn(np.array(curve.means)) else 'out'} a turn"
+        text = f"{title} {curve.trend}"
+        trends.add(curve.trend)
+        if curve.trend == "stays level":
+            text += f" with{'' if has_oscillation(np.array(curve.means)) else 'out'} oscillation"
         if curve.change is not None:
-            courses |= {name_course(curve.change.low), name_course(curve.change.high)}
+            trends |= {name_trend(curve.change.low), name_trend(curve.change.high)}
             text += f", last third over middle third {format_interval(curve.change)}"
         texts.append(text)
-    ours = f"{name}, {found.depth} layers ({found.num_hidden_layers} of its own): {'; '.join(texts)}."
+    ours = f"{name}, {found.depth} layers (trained with {found.num_hidden_layers}): {'; '.join(texts)}."
     if found.depth < MIN_LAYERS:
         ours += f" At least {MIN_LAYERS} layers are needed; set depth."
     outcome: Outcome = "inconclusive"
-    if courses == {"keeps a level"} and all(has_turn(np.array(curve.means)) for curve in curves.values()):
+    if trends == {"stays level"} and all(has_oscillation(np.array(curve.means)) for curve in curves.values()):
         outcome = "agrees"
-    elif courses in ({"settles"}, {"drifts"}):
+    elif trends in ({"converges"}, {"grows"}):
         outcome = "disagrees"
     return Finding(OSCILLATES, THEIR_OSCILLATES, ours, outcome)

@@ -1,4 +1,4 @@
-"""The memory study: peak memory of a training step of ALBERT against BERT of the same shape, as a report."""
+"""The memory study: peak memory of a training step of ALBERT and of BERT of the same shape."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,24 +24,27 @@ from albert.study.step_costs import (
 )
 
 STUDY = "memory"
-# Parts are stored by shape, checkpointing and batch size: more of them may be requested later.
+# Parts are stored by shape, checkpointing and batch size, which may be added later.
 _FREE_KEYS = frozenset({"shapes", "batch_sizes", "checkpointing"})
-_NOTICEABLE = 1.05
+_MIN_RATIO = 1.05  # smaller ratios are noise
 _SOURCES = {
     "VmHWM": "the kernel's high-water mark of resident memory",
-    "getrusage": "the whole process's peak by getrusage, which misses what stays below an earlier one",
+    "getrusage": "the peak of the process by getrusage, which misses what is below an earlier peak",
 }
 _EXPLANATION = (
-    "Weights, gradients and moments do not depend on the batch, and sharing reduces them. Activations grow "
-    "with the batch, and sharing does not reduce them: every pass through the shared block has its own. "
-    "Gradient checkpointing keeps only the inputs of the layers and computes the rest again."
+    "Sharing reduces the memory of weights, gradients and moments, which does not depend on the batch size. "
+    "It does not reduce activations, which grow with the batch size: each pass through the shared block has "
+    "its own. Gradient checkpointing keeps only the inputs of layers and computes the rest again."
 )
 
 
 class MemorySettings(PairSettings):
-    """Training steps of each of the `batch_sizes`, with and without gradient checkpointing.
+    """Settings of the memory study.
 
-    No step may use more than `max_gigabytes`; the default is the available memory.
+    Args:
+        batch_sizes: The numbers of sequences in a step.
+        checkpointing: With or without gradient checkpointing, or both.
+        max_gigabytes: The memory that a step may use; by default what is available.
     """
 
     batch_sizes: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (1, 2, 4, 8, 16)
@@ -71,7 +74,7 @@ class Case:
 
 @dataclass(frozen=True)
 class ShapeMemory:
-    """All measurements of one shape, by case and batch size."""
+    """The measurements of one shape, by case and batch size."""
 
     shape: str
     points: Mapping[Case, Mapping[int, MemoryPoint]]
@@ -81,7 +84,7 @@ class ShapeMemory:
         return {size: point.footprint for size, point in points.items() if point.footprint is not None}
 
     def list_ratios(self, *, is_checkpointed: bool) -> dict[int, float]:
-        """Return BERT's peak divided by ALBERT's, by batch size where both fit."""
+        """Compute BERT's peak divided by ALBERT's, for batch sizes where both fit."""
         albert, bert = (self.list_measured(Case(family, is_checkpointed)) for family in FAMILIES)
         return {size: bert[size].peak_bytes / albert[size].peak_bytes for size in albert if size in bert}
 
@@ -94,14 +97,14 @@ class ShapeMemory:
 
 
 def run_memory(settings: MemorySettings, *, out: Path, reporter: Reporter) -> Page:
-    """Measure the steps that are missing in `out`, each in a fresh process, and build the report.
+    """Measure the missing steps in `out`, each in a new process, and build the report.
 
-    Batches larger than one that does not fit are not tried, but reported if an earlier start measured them.
-    The next start tries what did not fit again.
+    Batches larger than one that does not fit are skipped, unless an earlier start has measured them. The next
+    start tries again what did not fit.
     """
     pairs = settings.build_pairs()
     machine = describe_machine(num_threads=settings.num_threads)
-    cases = [Case(family, way) for way in dict.fromkeys(settings.checkpointing) for family in FAMILIES]
+    cases = [Case(family, flag) for flag in dict.fromkeys(settings.checkpointing) for family in FAMILIES]
     steps = list(product(cases, sorted(set(settings.batch_sizes))))
     found: list[ShapeMemory] = []
     with open_results(out, study=STUDY, settings=settings, free_keys=_FREE_KEYS, machine=machine) as results:
@@ -118,7 +121,7 @@ def run_memory(settings: MemorySettings, *, out: Path, reporter: Reporter) -> Pa
                     points[case][size] = results.get_or_measure(part, MemoryPoint, measure)
                 except DoesNotFitError as error:
                     points[case][size] = MemoryPoint(None, str(error))
-                    reporter.say(f"{part}: does not fit: {error}")
+                    reporter.say(f"{part}: does not fit ({error})")
             found.append(ShapeMemory(shape, points))
     return build_memory_page(found, settings=settings, machine=machine)
 
@@ -145,14 +148,14 @@ def build_memory_page(found: Sequence[ShapeMemory], *, settings: PairSettings, m
     sources = ", ".join(_SOURCES[source] for source in sorted({step.memory_source for step in steps}))
     method = [
         settings.describe_step(),
-        "Every step runs in a fresh process. Its memory is the peak above that before the model was built "
-        f"({sources or '–'}). The times are medians of {settings.num_steps} steps after a warm-up step.",
+        "Each step runs in a new process. Its memory is the peak minus the memory before the model was built "
+        f"({sources or '–'}). Times are medians of {settings.num_steps} steps after a warm-up step.",
         f"{machine}.",
     ]
     all_ratios = {each.shape: list(each.list_ratios(is_checkpointed=False).values()) for each in found}
     compared = [f"{shape} {max(each):.1f} to {min(each):.1f}" for shape, each in all_ratios.items() if each]
-    lead = f"BERT's peak over ALBERT's: {'; '.join(compared) or 'nothing could be compared'}."
-    findings = [_judge_parameters(), *(_judge_memory(each) for each in found)]
+    lead = f"BERT's peak over ALBERT's: {'; '.join(compared) or 'not measured'}."
+    findings = [_compare_parameters(), *(_compare_memory(each) for each in found)]
     tables = [table for table in (_tabulate_ratios(found),) if table.rows]
     charts = [_draw(each) for each in found if any(map(each.list_measured, each.points))]
     sections = [
@@ -163,7 +166,7 @@ def build_memory_page(found: Sequence[ShapeMemory], *, settings: PairSettings, m
     return Page("Memory of a training step: ALBERT against BERT of the same shape", lead, sections)
 
 
-def _judge_parameters() -> Finding:
+def _compare_parameters() -> Finding:
     names = ("albert-large", "bert-large")
     albert, bert = (count_parameters(build_preset(name)).backbone for name in names)
     paper_albert, paper_bert = (PAPER_SIZES[name] for name in names)
@@ -175,13 +178,13 @@ def _judge_parameters() -> Finding:
     )
 
 
-def _judge_memory(found: ShapeMemory) -> Finding:
+def _compare_memory(found: ShapeMemory) -> Finding:
     claim = f"Fewer parameters lower the memory of training ({found.shape})."
     theirs = "“Two parameter-reduction techniques to lower memory consumption” (abstract); no figure."
     ratios = found.list_ratios(is_checkpointed=False) or found.list_ratios(is_checkpointed=True)
     if not ratios:
-        return Finding(claim, theirs, "No batch was measured on both sides.", "not tested")
-    is_less = {ratio > _NOTICEABLE for ratio in ratios.values()}
+        return Finding(claim, theirs, "No batch size was measured for both models.", "not tested")
+    is_less = {ratio > _MIN_RATIO for ratio in ratios.values()}
     outcome: Outcome = "inconclusive" if len(is_less) > 1 else "agrees" if True in is_less else "disagrees"
     figures = ", ".join(f"{ratio:.2f} with batches of {size}" for size, ratio in ratios.items())
     return Finding(claim, theirs, f"BERT's peak over ALBERT's, one measurement each: {figures}.", outcome)
@@ -190,7 +193,7 @@ def _judge_memory(found: ShapeMemory) -> Finding:
 def _tabulate_ratios(found: Sequence[ShapeMemory]) -> Table:
     rows, hint = [], "BERT's over ALBERT's"
     for each in found:
-        plain, checkpointed = (each.list_ratios(is_checkpointed=way) for way in (False, True))
+        plain, checkpointed = (each.list_ratios(is_checkpointed=flag) for flag in (False, True))
         for size in sorted({*plain, *checkpointed}):
             row = {
                 Column("shape"): Cell(each.shape),
@@ -200,7 +203,7 @@ def _tabulate_ratios(found: Sequence[ShapeMemory]) -> Table:
                 Column("peak memory, both checkpointed", True, hint): number_cell(checkpointed.get(size)),
             }
             rows.append(row)
-    return build_table("memory-ratios", rows, note="Above 1, ALBERT needs less.")
+    return build_table("memory-ratios", rows, note="Above 1, ALBERT needs less memory.")
 
 
 def _tabulate_steps(found: Sequence[ShapeMemory]) -> Table:
@@ -227,7 +230,6 @@ def _tabulate_steps(found: Sequence[ShapeMemory]) -> Table:
 
 
 def _draw(found: ShapeMemory) -> Chart:
-    # On linear axes a fixed cost is a height, not a slope.
     measured = {case.name: steps for case in found.points if (steps := found.list_measured(case))}
     series = [
         Series(name, list(steps), [step.peak_bytes / 1e9 for step in steps.values()])

@@ -1,12 +1,12 @@
-"""Exact parameter counts beside those of the paper, without torch."""
+"""Compare exact parameter counts with those of the paper, without torch."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from albert.model.config import PRETRAINING_HEADS, ModelConfig, build_preset, count_parameters
 
-# Millions, as the paper prints them in tables 1, 2 and 4. Two figures are not those of its own shapes: xlarge
-# comes to 59, and xxlarge to 223 (elsewhere the paper gives it 233 and 225).
+# Millions, as in tables 1, 2 and 4 of the paper. Two of them do not match its own shapes: xlarge has 59
+# and xxlarge 223 (elsewhere the paper has 233 and 225).
 PAPER_SIZES = {
     "albert-base": 12, "albert-large": 18, "albert-xlarge": 60, "albert-xxlarge": 235,
     "bert-base": 108, "bert-large": 334, "bert-xlarge": 1270,
@@ -20,7 +20,7 @@ GROUPS = (1, 2, 3, 4, 6, 12)
 
 @dataclass(frozen=True)
 class SizeRow:
-    """The shape and size of one model, and the paper's figure where there is one."""
+    """The shape and size of a model, and its size in the paper, if any."""
 
     name: str
     num_hidden_layers: int
@@ -35,7 +35,7 @@ class SizeRow:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the count, with or without the pooler as in the paper, rounds to the paper's figure."""
+        """Whether the count, with or without the pooler, rounds to that of the paper."""
         if self.paper_millions is None:
             return None
         unit = 10 if self.paper_millions >= 1000 else 1
@@ -45,7 +45,7 @@ class SizeRow:
 def build_row(
     name: str, config: ModelConfig, *, paper: int | None = None, heads: Iterable[str] = PRETRAINING_HEADS
 ) -> SizeRow:
-    """Count the parameters of one model."""
+    """Count the parameters of a model."""
     count = count_parameters(config, heads=heads)
     keys = {"num_hidden_layers", "hidden_size", "embedding_size", "sharing", "num_hidden_groups"}
     values = {**config.model_dump(include=keys), "encoder": count.encoder, "backbone": count.backbone}
@@ -62,7 +62,7 @@ def list_sizes() -> list[SizeRow]:
 
 
 def list_sharing() -> list[SizeRow]:
-    """List table 4: albert-base by embedding width and by what its layers share."""
+    """List table 4: albert-base by embedding size and sharing."""
     rows = []
     for width, sizes in PAPER_SHARING.items():
         for sharing, paper in sizes.items():
@@ -73,6 +73,6 @@ def list_sharing() -> list[SizeRow]:
 
 
 def list_groups() -> list[SizeRow]:
-    """List albert-base with its layers in groups, each with weights of its own."""
+    """List albert-base by number of layer groups, each with its own weights."""
     configs = {n: build_preset("albert-base", overrides=[f"num_hidden_groups={n}"]) for n in GROUPS}
     return [build_row(f"{number} groups", config) for number, config in configs.items()]

@@ -1,8 +1,8 @@
 """The plan of a study (study.json): the complete settings of its variants, its runs, and its time budget.
 
-A plan is complete before anything is trained: what cannot be trained or evaluated is rejected at once. A run
-is a pure function of the plan, so that any engine can do it. When a study is resumed, all that its results
-depend on must be the same as before.
+A plan is complete before anything is trained, so that invalid settings are rejected at once. A run is a pure
+function of the plan, so that any engine can run it. When a study is resumed, everything that its results
+depend on must be unchanged.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from albert.pretrained.folder import save_model
 from albert.progress import NullReporter, Reporter, format_seconds
 from albert.settings import Settings, build_settings, find_change
 from albert.study.agreement import format_pairs, read_pairs
-from albert.study.settings import SHELF, Dimension, StudySettings, VariantSettings, list_overrides
+from albert.study.settings import RECIPES, Dimension, StudySettings, VariantSettings, list_overrides
 from albert.tasks.data import open_task_data
 from albert.tasks.finetune import estimate_cost
 from albert.tasks.finetune_settings import choose_recipe, read_finetune_recipe
@@ -45,23 +45,23 @@ PLAN_NAME = "study.json"
 _MIN_HELD_OUT = "held_out.min_documents=2"
 _NO_TENSORBOARD = "has_tensorboard=false"  # metrics.jsonl has the same records
 _HEAD_SIZE, _WIDTH_STEP, _MAX_WIDTH = 64, 16, 65536
-_SIZE_TOLERANCE = 0.1  # of the parameters by which a variant may miss the size of another
+_SIZE_TOLERANCE = 0.1  # relative difference of parameters allowed by as_large_as
 _PLACEHOLDER = re.compile(rf"\{{({'|'.join(get_args(Dimension))})\}}")  # in a label
-_TIMED_SHARE = 0.03  # of the budget goes into timing, over all variants
+_TIMED_SHARE = 0.03  # of the budget is spent on timing all variants
 _MIN_STEPS = 10
-_NUM_HALVINGS = 60  # of the search for what fits: as fine as floats are
-_FIXED_SECONDS = 3.0  # of a run: reading the corpus, writing the model
-_NUM_EVALUATIONS = 4  # masked words of held-out and of training text, order, next sentence
+_NUM_HALVINGS = 60  # of the binary search, up to the precision of floats
+_FIXED_SECONDS = 3.0  # of a run, for reading the corpus and writing the model
+_NUM_EVALUATIONS = 4  # MLM on held-out and training text, SOP, NSP
 _NUM_PROBED = 10  # for two probes: held-out examples, and four times as many to train on
 _PROBE_SECONDS = 20.0  # of training both
 _AGREEMENT_SECONDS = 15.0  # for the sample of 304 minimal pairs
-_FOOTPRINT_SECONDS, _FOOTPRINT_STEPS = 8.0, 6  # of a fresh process before its first step; and its steps
+_FOOTPRINT_SECONDS, _FOOTPRINT_STEPS = 8.0, 6  # start of a process, and its steps
 _FORWARD_SHARE = 1 / 3  # of a training step
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: a variant and a seed, in the folder of a study."""
+    """A run of a study: a variant with a seed."""
 
     study_dir: Path
     variant: str
@@ -86,10 +86,12 @@ class Run:
 
 
 class StudyPlan(Settings):
-    """What a study was started with. It never changes, except that variants and seeds may be added.
+    """The plan of a study; it never changes, except that variants and seeds may be added.
 
-    `bound` has the complete settings of every variant that was ever part of it, `evaluation_data` the
-    hashes of what they are evaluated on, `num_steps` the steps that were frozen by a budget.
+    Args:
+        bound: The complete settings of all variants that were ever part of it.
+        evaluation_data: Hashes of the data that they are evaluated on.
+        num_steps: The steps of each variant that were frozen by a budget.
     """
 
     former_names: ClassVar[Mapping[str, str]] = {"asked": "evaluation_data"}
@@ -122,7 +124,7 @@ class StudyPlan(Settings):
         return self._resolve(self.list_pretrain_overrides(run))
 
     def list_pretrain_overrides(self, run: Run) -> list[str]:
-        """List all in which the pretraining of a run differs from the study's recipe."""
+        """List the overrides of a run to the study's recipe of pretraining."""
         variant = self.settings.variants[run.variant]
         overrides = [_MIN_HELD_OUT, *list_overrides(self.settings.pretrain, variant.pretrain)]
         overrides += [f"seed={run.seed}", _NO_TENSORBOARD]
@@ -144,33 +146,33 @@ class StudyPlan(Settings):
         return overrides
 
     def list_task_overrides(self, run: Run) -> list[str]:
-        """List all in which the fine-tuning of a run differs from the tasks' recipes."""
+        """List the overrides of a run to the recipes of the tasks."""
         sections = (self.settings.finetune, self.settings.variants[run.variant].finetune)
         return [*list_overrides(*sections), f"seed={run.seed}", _NO_TENSORBOARD]
 
     def _resolve(self, overrides: list[str]) -> tuple[PretrainSettings, ModelConfig]:
         settings = read_recipe(self.settings.recipe, overrides=overrides)
-        # The variant that it starts from may not be trained yet; the shape is its own.
+        # The variant that it starts from may not be trained yet; the shape does not depend on it.
         settings = settings.model_copy(update={"init_from": None})
         settings = resolve_model(settings, open_data(self.data, settings.held_out).tokenizer)
-        assert settings.model is not None, "it is resolved"
+        assert settings.model is not None, "resolve_model sets it"
         return settings, settings.model
 
 
 def build_plan(
     name: str, settings: StudySettings, *, data: str, task_data: str | None, command: Sequence[str]
 ) -> StudyPlan:
-    """Build a plan with absolute paths and the complete settings of every variant.
+    """Build a plan with absolute paths and the complete settings of all variants.
 
-    Every variant is evaluated on the same examples and fine-tuned by the same recipe, those of the base.
+    All variants are evaluated on the same examples and fine-tuned by the same recipe, those of the base.
     """
     if settings.tasks and task_data is None:
         raise InputError(
-            f"study {name}: fine-tunes on {', '.join(settings.tasks)}; give --task-data, the folder that has "
-            "glue/, squad/ and race/, or tasks=[]"
+            f"study {name}: fine-tunes on {', '.join(settings.tasks)}; give the folder that contains glue/, "
+            "squad/ and race/ with --task-data, or set tasks=[]"
         )
     plan = StudyPlan(
-        name=name if name in SHELF.list_names() else str(Path(name).resolve()),
+        name=name if name in RECIPES.list_names() else str(Path(name).resolve()),
         settings=settings,
         data=str(Path(data).resolve()) if Path(data).exists() else data,
         corpus=identify_corpus(open_corpus(data)),
@@ -185,7 +187,7 @@ def build_plan(
             pretrain, config = resolved[variant_name] = plan.resolve(Run(Path(), variant_name, 0))
         except AlbertError as error:
             raise InputError(
-                f"variant {variant_name}: {error}; or leave it out: give --variants the names of others"
+                f"variant {variant_name}: {error}; or select other variants with --variants"
             ) from error
         label = _PLACEHOLDER.sub(lambda found: str(getattr(config, found[1])), variant.label)  # noqa: B023
         has_own_x = variant.x is not None or settings.x_from is None
@@ -211,7 +213,7 @@ def build_plan(
 
 
 def hash_evaluation_data(plan: StudyPlan) -> dict[str, str]:
-    """Hash what the variants are evaluated on: tasks, held-out text, minimal pairs."""
+    """Hash the data that the variants are evaluated on: tasks, held-out text, minimal pairs."""
     hashes: dict[str, str] = {}
     for task, recipe in plan.task_recipes.items():
         assert plan.task_data is not None, "a study with tasks has their data"
@@ -228,38 +230,40 @@ def hash_evaluation_data(plan: StudyPlan) -> dict[str, str]:
         encodings = tokenizer.encode_batch([pair.sentence_good for pair in pairs])
         if all(tokenizer.unk_id in encoding.ids for encoding in encodings):
             raise InputError(
-                f"study {plan.name}: scores English minimal pairs, which the vocabulary of {plan.data} "
-                "cannot encode; add has_agreement=false"
+                f"study {plan.name}: the vocabulary of {plan.data} cannot encode the English minimal pairs; "
+                "add has_agreement=false"
             )
         hashes["agreement"] = hashlib.sha256(format_pairs(pairs).encode()).hexdigest()
     return hashes
 
 
 def has_plan(study_dir: Path) -> bool:
-    """Whether a study was started in the folder."""
+    """Return whether a study was started in the folder."""
     return (study_dir / PLAN_NAME).exists()
 
 
 def resume_plan(study_dir: Path, new: StudyPlan) -> StudyPlan:
-    """Update the plan of a folder with seeds, variants and texts (titles, claims) of a new one."""
+    """Update the plan of a folder with the seeds, variants and texts (titles, claims) of a new plan."""
     known = StudyPlan.read(study_dir)
-    # Older versions wrote no hashes of these data. Their minimal pairs were others.
+    # Earlier versions wrote no hashes, and had other minimal pairs.
     data = {key: value for key, value in new.evaluation_data.items() if key != "agreement"}
     known = known.model_copy(update={"evaluation_data": {**data, **known.evaluation_data}})
     common = [name for name in known.bound if name in new.bound]
     change = find_change(_list_dependencies(known, common), _list_dependencies(new, common))
     if change is not None:
-        raise InputError(f"{study_dir}: {change}; a study resumes as it was started. Choose another --out")
+        raise InputError(
+            f"{study_dir}: {change}; undo the change to resume the study, or choose another --out"
+        )
     num_steps = dict(known.num_steps)
     added = [name for name in new.settings.variants if name not in num_steps]
     if num_steps and added:
         if known.settings.equal == "time":
             raise InputError(
-                f"{study_dir}: cannot add the variant {added[0]}: the steps of equal time were measured "
-                "when the study started; leave it out, or choose another --out"
+                f"{study_dir}: cannot add variant {added[0]}, because steps of equal time were measured when "
+                "the study started; remove it, or choose another --out"
             )
         num_steps |= dict.fromkeys(added, next(iter(num_steps.values())))
-    # The corpus and the tasks are the same, perhaps at another path.
+    # The corpus and the tasks are the same, but their paths may have changed.
     changes = {key: getattr(new, key) for key in ("settings", "data", "task_data", "command")}
     changes |= {"bound": {**known.bound, **new.bound}, "num_steps": num_steps}
     updated = known.model_copy(update=changes)
@@ -268,13 +272,13 @@ def resume_plan(study_dir: Path, new: StudyPlan) -> StudyPlan:
 
 
 def _list_dependencies(plan: StudyPlan, variants: Collection[str]) -> dict[str, Any]:
-    """List what the results of these variants depend on."""
+    """List everything that the results of these variants depend on."""
     bound = {}
     for name in variants:
-        # Parsed again, because an earlier version may have written it.
+        # Parsed, because an earlier version may have written it.
         settings = build_settings(PretrainSettings, values=plan.bound[name]["pretrain"])
         pretrain = settings.model_dump(mode="json")
-        # Held-out text is identified by its content (`evaluation_data`), not by its path.
+        # Held-out text is compared by its hash (`evaluation_data`), not by its path.
         held_out = {**pretrain["held_out"], "data": pretrain["held_out"]["data"] is not None}
         bound[name] = {**plan.bound[name], "pretrain": {**pretrain, "held_out": held_out}}
     keys = {"finetune", "equal", "num_examples", "tasks", "has_probes", "has_agreement"}
@@ -295,7 +299,7 @@ def _scale_widths(config: ModelConfig, variant: VariantSettings) -> dict[str, in
 
 
 def _match_size(config: ModelConfig, size: int, *, other: str) -> dict[str, int]:
-    """Find the width nearest to a number of parameters, with heads of about 64 and an inner width of 4 H."""
+    """Find the hidden size nearest to a number of parameters, with heads of about 64 and inner size 4 H."""
 
     def count(width: int) -> int:
         shape = config.model_copy(update={"hidden_size": width, "intermediate_size": 4 * width})
@@ -304,10 +308,10 @@ def _match_size(config: ModelConfig, size: int, *, other: str) -> dict[str, int]
     widths = range(_WIDTH_STEP, _MAX_WIDTH + 1, _WIDTH_STEP)
     index = bisect_left(widths, size, key=count)
     width = min(widths[max(index - 1, 0) : index + 1], key=lambda each: abs(count(each) - size))
-    if abs(count(width) - size) > _SIZE_TOLERANCE * size:  # the word embeddings alone are larger
+    if abs(count(width) - size) > _SIZE_TOLERANCE * size:  # the word embeddings alone may be larger
         raise InputError(
-            f"as_large_as {other}, which has {size:,} parameters: the nearest width is {width} with "
-            f"{count(width):,}, with embedding_size {config.embedding_size}; set another "
+            f"as_large_as {other}: it has {size:,} parameters, but the nearest hidden_size {width} has "
+            f"{count(width):,} with embedding_size {config.embedding_size}; change "
             "pretrain.model.embedding_size"
         )
     heads = [number for number in range(1, width // 2) if width % (2 * number) == 0]
@@ -317,13 +321,13 @@ def _match_size(config: ModelConfig, size: int, *, other: str) -> dict[str, int]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Variants with their seeds in groups: one is started when all of the one before it are finished."""
+    """Groups of variants and seeds, run one group after another, with `num_at_once` runs in parallel."""
 
     groups: Sequence[Sequence[tuple[str, int]]]
     num_at_once: int = 1
 
     def find_seconds(self, seconds: Mapping[str, float]) -> float:
-        """Compute the total time, given that of a run of each variant; a free worker takes the next run."""
+        """Compute the total time from that of a run of each variant."""
         total = 0.0
         for group in self.groups:
             free_at = [0.0] * self.num_at_once
@@ -334,10 +338,10 @@ class Schedule:
 
 
 def build_schedule(settings: StudySettings, *, num_at_once: int = 1) -> Schedule:
-    """Order the runs: none comes before the one that it starts from.
+    """Order the runs so that each comes after the one that it starts from.
 
-    One at a time, all variants with the first seed come before any with the second, so that a study that is
-    stopped early has compared them. With several at a time that would leave workers idle.
+    One at a time, all variants are run with the first seed before the second, so that a study that is stopped
+    early has compared all of them. In parallel, that would leave workers idle.
     """
     waves = settings.list_waves()
     if num_at_once == 1:
@@ -348,7 +352,7 @@ def build_schedule(settings: StudySettings, *, num_at_once: int = 1) -> Schedule
 
 @dataclass(frozen=True)
 class VariantCost:
-    """Seconds of a step, of all else in one run, and of the footprint, which is measured once and alone."""
+    """The seconds of a step, of the rest of a run, and of the footprint, which is measured once."""
 
     step_seconds: float
     fixed_seconds: float
@@ -358,7 +362,7 @@ class VariantCost:
 def freeze_steps(
     plan: StudyPlan, *, seconds: float, engine: Engine, num_threads: int | None, reporter: Reporter
 ) -> StudyPlan:
-    """Time every variant as it will run, and set the steps of each: equally many, or in equal time."""
+    """Time all variants as they will run, and set the steps of each: equally many, or in equal time."""
     variants = plan.settings.variants
     limit, own = _TIMED_SHARE * seconds / len(variants), reporter if num_threads is None else NullReporter()
     time_run = partial(_time_run, plan, limit=limit, num_threads=num_threads, reporter=own)
@@ -369,13 +373,13 @@ def freeze_steps(
     is_equal_time = plan.settings.equal == "time"
     available = seconds * (1 - _TIMED_SHARE)
     steps = share_steps(costs, schedule, seconds=available, is_equal_time=is_equal_time)
-    least = min(steps, key=lambda variant: steps[variant])
-    if steps[least] < _MIN_STEPS:
+    slowest = min(steps, key=lambda variant: steps[variant])
+    if steps[slowest] < _MIN_STEPS:
         amount = _MIN_STEPS * (max(cost.step_seconds for cost in costs.values()) if is_equal_time else 1.0)
-        need = find_study_seconds(costs, schedule, amount, is_equal_time=is_equal_time) / (1 - _TIMED_SHARE)
+        needed = find_study_seconds(costs, schedule, amount, is_equal_time=is_equal_time) / (1 - _TIMED_SHARE)
         raise InputError(
-            f"study {plan.name}: {format_seconds(seconds)} are enough for {max(0, steps[least])} steps of "
-            f"{least}; give {format_seconds(need)} or more, fewer num_seeds, or some --variants"
+            f"study {plan.name}: {format_seconds(seconds)} are enough for {max(0, steps[slowest])} steps of "
+            f"{slowest}; give {format_seconds(needed)} or more, fewer num_seeds, or fewer --variants"
         )
     listed = ", ".join(f"{variant} {number:,}" for variant, number in steps.items())
     reporter.say(f"steps that fit into {format_seconds(seconds)}: {listed}")
@@ -385,7 +389,7 @@ def freeze_steps(
 def share_steps(
     costs: Mapping[str, VariantCost], schedule: Schedule, *, seconds: float, is_equal_time: bool
 ) -> dict[str, int]:
-    """Find how many steps each variant takes if the whole schedule takes so many seconds."""
+    """Find the number of steps of each variant with which the schedule takes so many seconds."""
     fastest = min(cost.step_seconds for cost in costs.values())
     fits, exceeds = 0.0, seconds / (1.0 if is_equal_time else fastest)
     for _ in range(_NUM_HALVINGS):
@@ -394,14 +398,14 @@ def share_steps(
             fits = middle
         else:
             exceeds = middle
-    amount = fits * (1 + 1e-9)  # what fits exactly is not lost to rounding
+    amount = fits * (1 + 1e-9)  # against rounding errors
     return {name: int(amount / (cost.step_seconds if is_equal_time else 1)) for name, cost in costs.items()}
 
 
 def find_study_seconds(
     costs: Mapping[str, VariantCost], schedule: Schedule, amount: float, *, is_equal_time: bool
 ) -> float:
-    """Compute the time of a study whose runs train for `amount` steps, or seconds if time is equal."""
+    """Compute the time of a study whose runs train for `amount` steps, or seconds with equal time."""
     each = {
         name: cost.fixed_seconds + amount * (1.0 if is_equal_time else cost.step_seconds)
         for name, cost in costs.items()
@@ -429,7 +433,7 @@ def _time_run(
             data_dir = Path(plan.task_data)
             estimate = estimate_cost(task, model=model, data=data_dir, recipe=recipe, overrides=overrides)
             fixed += estimate.seconds
-    # The last kind of step has the full depth and length, as scored examples have.
+    # The last shape of steps has the full depth and length, as in evaluations.
     full_step = cost.shapes[-1].seconds
     num_scored = study.num_examples * (_NUM_EVALUATIONS + _NUM_PROBED * study.has_probes)
     fixed += cost.pause_seconds + full_step * _FORWARD_SHARE * num_scored / settings.batch_size

@@ -1,7 +1,7 @@
-"""What the measuring studies share: results.json, part by part; table cells; and short names of models.
+"""Helpers of studies that measure: results.json, table cells and short names of models.
 
-A finished part is never measured again: a study that was killed resumes. A part whose measurement fails is
-not stored, so that the next start tries it again. Results of other settings or another machine are rejected.
+Each finished part is stored, so that a stopped study resumes; a failed part is tried again. Results of other
+settings or of another machine are rejected.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -28,20 +28,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class StudyResults:
-    """The parts so far, and the `header` that all of them have in common."""
+    """The parts measured so far, and their common `header`."""
 
     path: Path
     header: dict[str, Any]
     parts: dict[str, dict[str, Any]]
 
     def get_or_measure(self, name: str, result_type: type[T], measure: Callable[[], T], stamp: str = "") -> T:
-        """Return a part; measure it if it is missing or depends on other files, identified by `stamp`."""
+        """Return a part; measure it if it is missing, or if the `stamp` of its input files has changed."""
         if name in self.parts and self.parts[name].get("stamp") == stamp:
             return TypeAdapter(result_type).validate_python(self.parts[name].get("found"))
-        found = measure()
-        self.parts[name] = {"stamp": stamp, "found": asdict(found)}  # type: ignore[call-overload]
+        result = measure()
+        self.parts[name] = {"stamp": stamp, "found": asdict(result)}  # type: ignore[call-overload]
         self.write()
-        return found
+        return result
 
     def write(self) -> None:
         write_json(self.path, {**self.header, "parts": self.parts})
@@ -51,7 +51,7 @@ class StudyResults:
 def open_results(
     out: Path, *, study: str, settings: Settings, free_keys: Collection[str] = (), machine: str | None = None
 ) -> Iterator[StudyResults]:
-    """Open and lock the results in a folder; settings of `free_keys` may change between starts."""
+    """Open and lock the results of a folder; the settings `free_keys` may change between starts."""
     path = out / RESULTS_NAME
     header = {"study": study, "settings": settings.model_dump(mode="json"), "machine": machine}
     require_folder(out)
@@ -61,10 +61,10 @@ def open_results(
         if path.exists():
             found = read_json(path)
             if not isinstance(found, dict) or not {"study", "parts"} <= found.keys():
-                raise FileFormatError(f"{path}: holds no results of a study; choose another --out")
+                raise FileFormatError(f"{path}: has no results of a study; choose another --out")
             change = find_change(_list_dependencies(found, free_keys), _list_dependencies(header, free_keys))
             if change is not None:
-                raise InputError(f"{path}: {change}; results cannot be mixed. Choose another --out")
+                raise InputError(f"{path}: {change}; undo the change, or choose another --out")
             parts = found["parts"]
         results = StudyResults(path, header, parts)
         results.write()
@@ -77,22 +77,22 @@ def _list_dependencies(header: dict[str, Any], free_keys: Collection[str]) -> di
 
 
 def reject_other_files(study_dir: Path) -> None:
-    """Reject a folder with files that are not a study's; a rejected study may have left its lock."""
+    """Raise an InputError if a folder has files of something else; hidden files such as a lock may remain."""
     others = [name for name in require_folder(study_dir) if not name.startswith(".")]
     reject_foreign(study_dir, others, what="study")
 
 
 def name_models(sources: Sequence[str]) -> list[str]:
-    """Shorten folders, runs and hub names: `runs/a/model` and `runs/b/model` become `a` and `b`."""
+    """Shorten folders, runs and hub names: `runs/a/model` and `runs/b/model` to `a` and `b`."""
     rows = []
     for source in sources:
-        words = [word for word in PurePath(source).parts if word not in ("/", ".")]
-        # Every run has its model in a folder of the same name.
-        rows.append(words[:-1] if len(words) > 1 and words[-1] == MODEL_DIR else words or [source])
-    while len(rows) > 1 and min(map(len, rows)) > 1 and len({words[-1] for words in rows}) == 1:
-        rows = [words[:-1] for words in rows]
+        parts = [part for part in PurePath(source).parts if part not in ("/", ".")]
+        # The model folder has the same name in every run.
+        rows.append(parts[:-1] if len(parts) > 1 and parts[-1] == MODEL_DIR else parts or [source])
+    while len(rows) > 1 and min(map(len, rows)) > 1 and len({parts[-1] for parts in rows}) == 1:
+        rows = [parts[:-1] for parts in rows]
     for size in range(1, 1 + max(map(len, rows), default=0)):
-        names = ["/".join(words[-size:]) for words in rows]
+        names = ["/".join(parts[-size:]) for parts in rows]
         if len(set(names)) == len(names):
             return names
     return list(sources)
@@ -102,25 +102,25 @@ Row = Mapping[Column, Cell]
 
 
 def build_table(name: str, rows: Sequence[Row], *, strong_rows: Sequence[int] = (), note: str = "") -> Table:
-    """Build a table of rows that have the same columns in the same order."""
+    """Build a table of rows with the same columns in the same order."""
     columns = list(rows[0]) if rows else []
     return Table(name, columns, [list(row.values()) for row in rows], strong_rows, note)
 
 
 def number_cell(value: float | None) -> Cell:
-    """Show three significant digits."""
+    """Build a cell with three significant digits."""
     return MISSING if value is None else Cell(format_number(value), value)
 
 
 def interval_cell(interval: Interval | None, *, suffix: str = "") -> Cell:
-    """Show a number with its interval."""
+    """Build a cell of a number with its interval."""
     if interval is None:
         return MISSING
     return Cell(format_interval(interval, suffix=suffix), interval.value, interval.low, interval.high)
 
 
 def seconds_cell(seconds: float) -> Cell:
-    """Show a time."""
+    """Build a cell of a time."""
     return Cell(format_time(seconds), seconds)
 
 

@@ -1,6 +1,6 @@
-"""Do one run of a study: pretrain a variant with a seed, score it, fine-tune it, write result.json.
+"""Run a variant of a study with one seed: pretrain, score, fine-tune, write result.json.
 
-After a kill, pretraining and fine-tuning resume from their checkpoints; a finished run is never repeated.
+A stopped run resumes from the checkpoints of pretraining and fine-tuning; a finished run is not repeated.
 Shapes: T tokens, B pairs, D hidden width.
 """
 
@@ -48,7 +48,7 @@ from albert.training.run_folder import CHECKPOINTS_DIR, has_run, iter_records, k
 RESULT_NAME, FAILURE_NAME, SCORE_NAME = "result.json", "failure.json", "score.json"
 _MAX_TOKENS = 4096
 _PROBE_SEED = 20_190_927
-_PROBE_STRENGTHS = (0.01, 0.1, 1.0)  # of scikit-learn's C; chosen by cross-validation
+_PROBE_STRENGTHS = (0.01, 0.1, 1.0)  # scikit-learn's C, chosen by cross-validation
 
 
 class CurvePoint(Settings):
@@ -94,15 +94,15 @@ def read_result(run: Run) -> RunResult | None:
 
 
 def run_variant(run: Run, *, num_threads: int | None = None, reporter: Reporter | None = None) -> RunOutcome:
-    """Do what is left of a run. A failure is written to its folder, so that the other runs continue."""
+    """Do what is left of a run; write a failure to its folder, so that the other runs continue."""
     if num_threads is not None:
         torch.set_num_threads(num_threads)
-    (run.folder / FAILURE_NAME).unlink(missing_ok=True)  # of an earlier try
+    (run.folder / FAILURE_NAME).unlink(missing_ok=True)  # of an earlier attempt
     try:
         result = _train_and_score(run, StudyPlan.read(run.study_dir), reporter or NullReporter())
     except StoppedError as stopped:
         return RunOutcome(False, signal=str(stopped))
-    except Exception as error:  # a run may fail in any way; the study does not
+    except Exception as error:  # a failed run does not stop the study
         reason = explain(error)
         write_json(run.folder / FAILURE_NAME, {"reason": reason, "traceback": traceback.format_exc()})
         return RunOutcome(False, reason=reason)
@@ -123,7 +123,7 @@ def _train_and_score(run: Run, plan: StudyPlan, reporter: Reporter) -> RunResult
     trained.outcome.check_finished()
     scores = _score(run, plan, trained, reporter)
     tasks = {task: _finetune(run, plan, task, reporter) for task in plan.settings.tasks}
-    assert trained.settings.model is not None, "a started run has its shape"
+    assert trained.settings.model is not None, "the model of a started run is resolved"
     counts = count_parameters(trained.settings.model)
     figures = {name: score.mean for name, score in scores.items()}
     figures["gap"] = figures["mlm_loss"] - figures["train_loss"]
@@ -150,7 +150,7 @@ def _train_and_score(run: Run, plan: StudyPlan, reporter: Reporter) -> RunResult
 
 
 def _score(run: Run, plan: StudyPlan, trained: PretrainResult, reporter: Reporter) -> dict[str, Score]:
-    """Score the pretrained model as in table 5: every variant on the same pairs (`plan.examples`)."""
+    """Score the pretrained model as in table 5, with the same pairs for all variants (`plan.examples`)."""
     settings, examples, num = plan.settings, plan.examples, plan.settings.num_examples
     data = open_data(plan.data, trained.settings.held_out, share=trained.settings.data_share)
     heads = list_heads(pair_head=trained.settings.examples.pair_objective)
@@ -171,13 +171,13 @@ def _score(run: Run, plan: StudyPlan, trained: PretrainResult, reporter: Reporte
             )
     if settings.has_agreement:
         reporter.show("evaluating", f"{run.name}: minimal pairs")
-        found = score_sample(model, data.tokenizer)
-        scores["agreement"] = Score(found.share, found.num_pairs, None)
+        accuracy = score_sample(model, data.tokenizer)
+        scores["agreement"] = Score(accuracy.share, accuracy.num_pairs, None)
     return scores
 
 
 def _finetune(run: Run, plan: StudyPlan, task: str, reporter: Reporter) -> float:
-    assert plan.task_data is not None, "the study was started with it"
+    assert plan.task_data is not None, "a study with tasks has their data"
     task_dir = run.folder / "tasks" / task
     if (task_dir / SCORE_NAME).exists():
         return float(read_json(task_dir / SCORE_NAME)["score"])
@@ -193,14 +193,14 @@ def _finetune(run: Run, plan: StudyPlan, task: str, reporter: Reporter) -> float
         reporter=reporter,
     )
     result.outcome.check_finished()
-    assert result.scores is not None, "it is finished"
+    assert result.scores is not None, "a finished run has scores"
     write_json(task_dir / SCORE_NAME, {"score": result.scores.score, "metrics": dict(result.scores.metrics)})
-    shutil.rmtree(run_dir)  # of many runs and tasks only the scores are kept
+    shutil.rmtree(run_dir)  # only the scores are kept
     return result.scores.score
 
 
 def _summarize_gradients(run_dir: Path) -> dict[str, float]:
-    """Compute the mean gradient norm in the second half of a run, and its deviation relative to that."""
+    """Compute the mean gradient norm in the second half of a run, and its coefficient of variation."""
     records = [each for each in list_records(run_dir, "train") if each.get("grad_norm") is not None]
     if not records:
         return {}
@@ -212,10 +212,10 @@ def _summarize_gradients(run_dir: Path) -> dict[str, float]:
 def probe_pairs(
     model: AlbertModel, data: PretrainData, *, settings: ExampleSettings, objective: str, num_examples: int
 ) -> Score:
-    """Compute the accuracy of a linear probe of sentence vectors for order (SOP) or topic (NSP).
+    """Compute the accuracy of a linear probe of sentence vectors for SOP or NSP.
 
-    Unlike a head, a probe compares models whatever they were trained for. It is trained on pairs of training
-    text, four times as many, and scored on held-out pairs.
+    Unlike heads, probes can compare models with different objectives. The probe is trained on four times as
+    many pairs of training text and scored on held-out pairs.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -229,7 +229,7 @@ def probe_pairs(
     held_out, labels = encode(data.held_out, num_examples=num_examples)
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
     with warnings.catch_warnings():
-        # A weakly regularized probe may not converge in so many iterations; cross-validation decides.
+        # A weakly regularized probe may not converge; cross-validation then selects another.
         warnings.simplefilter("ignore", ConvergenceWarning)
         search = GridSearchCV(probe, {"logisticregression__C": _PROBE_STRENGTHS}, cv=3).fit(*train)
     share = float((search.predict(held_out) == labels).mean())
@@ -240,7 +240,7 @@ def probe_pairs(
 def _encode_pairs(
     model: AlbertModel, corpus: Corpus, *, tokenizer: Tokenizer, settings: ExampleSettings, num_examples: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the vectors of each pair (its first token and the means of both segments), and its label."""
+    """Encode pairs as vectors (of [CLS] and the means of both segments), with their labels."""
     source = build_source(corpus, tokenizer, settings=settings, seed=_PROBE_SEED)
     vectors, labels = [], []
     for batch in iter_batches(source, num_examples=num_examples, max_tokens=_MAX_TOKENS):

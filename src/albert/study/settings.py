@@ -1,6 +1,6 @@
-"""What a study is: its variants, seeds and claims, read from a YAML recipe and `key=value` overrides.
+"""Settings of studies: variants, seeds and claims, read from a YAML recipe and `key=value` overrides.
 
-A new study is one file in `recipes/study`, or your own.
+A new study is a file in `recipes/study`, or a user's own file.
 """
 
 import json
@@ -18,13 +18,13 @@ from albert.settings import Settings, apply_overrides, build_settings
 from albert.tasks.catalogue import list_tasks
 from albert.training.settings import RecipeFolder
 
-SHELF = RecipeFolder("study")
+RECIPES = RecipeFolder("study")
 Dimension = Literal["hidden_size", "embedding_size", "num_hidden_layers"]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What is measured of a variant; accuracies (`is_share`) are shown in points of 100."""
+    """A measured figure of a variant; accuracies (`is_share`) are shown in points of 100."""
 
     title: str
     is_better_high: bool = False
@@ -32,22 +32,20 @@ class Figure:
 
 
 FIGURES = {
-    "average": Figure("average of the tasks", is_better_high=True),
-    "mlm_accuracy": Figure("masked words right", is_better_high=True, is_share=True),
-    "mlm_loss": Figure("loss of masked words"),
-    "sop_accuracy": Figure("sentence order right", is_better_high=True, is_share=True),
-    "nsp_accuracy": Figure("next sentence right", is_better_high=True, is_share=True),
-    "probe_sop": Figure("sentence order by a probe", is_better_high=True, is_share=True),
-    "probe_nsp": Figure("next sentence by a probe", is_better_high=True, is_share=True),
-    "agreement": Figure("minimal pairs right", is_better_high=True, is_share=True),
-    "train_loss": Figure("loss on training text"),
-    "gap": Figure("held-out loss above training loss"),
+    "average": Figure("average task score", is_better_high=True),
+    "mlm_accuracy": Figure("MLM accuracy", is_better_high=True, is_share=True),
+    "mlm_loss": Figure("MLM loss"),
+    "sop_accuracy": Figure("SOP accuracy", is_better_high=True, is_share=True),
+    "nsp_accuracy": Figure("NSP accuracy", is_better_high=True, is_share=True),
+    "probe_sop": Figure("SOP accuracy of a probe", is_better_high=True, is_share=True),
+    "probe_nsp": Figure("NSP accuracy of a probe", is_better_high=True, is_share=True),
+    "agreement": Figure("accuracy on minimal pairs", is_better_high=True, is_share=True),
+    "train_loss": Figure("MLM loss on training text"),
+    "gap": Figure("held-out minus training loss"),
     "grad_norm": Figure("gradient norm"),
     "grad_variation": Figure("gradient norm, deviation over mean"),
 }
-_NAME = r"[a-z0-9][a-z0-9-]*"  # a dot would end it in an override
-
-
+_NAME = r"[a-z0-9][a-z0-9-]*"  # without dots, which separate the keys of an override
 _OPTION_NAMES = {
     "task_data": "task-data", "models": "model", "budget_seconds": "budget",
     "num_workers": "workers",
@@ -56,7 +54,7 @@ _OPTION_NAMES = {
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """The options of `albert study`; each study uses what it needs and rejects the rest."""
+    """The options of `albert study`; each study uses some and rejects the others."""
 
     out: Path
     overrides: tuple[str, ...] = ()
@@ -72,15 +70,16 @@ class StudyOptions:
     address: str | None = None
 
     def reject_unused(self, study: str, *, used: Iterable[str]) -> None:
+        """Raise an InputError if an option is set that is not in `used`."""
         for each in fields(self)[3:]:
             name = _OPTION_NAMES.get(each.name, each.name)
             if getattr(self, each.name) != each.default and name not in used:
-                raise InputError(f"study {study}: does not use --{name}; leave it out")
+                raise InputError(f"study {study}: does not use --{name}; remove it")
 
 
 @dataclass(frozen=True)
 class StudyOutcome:
-    """The report of what is done, failures with their reasons, and the `signal` that stopped it, if any."""
+    """The report of a study, its failures with their reasons, and the `signal` that stopped it, if any."""
 
     study: str
     report: Path
@@ -90,12 +89,19 @@ class StudyOutcome:
 
 
 class VariantSettings(Settings):
-    """One model of a study, as differences: `pretrain` from the study's recipe, `finetune` from the tasks'.
+    """Settings of a variant: one model of a study.
 
-    `start_from` is the variant whose model this one is initialized from (table 11). `times_as_wide`
-    multiplies the recipe's widths and heads; `embedding_share` is E / H; `as_large_as` finds the width that
-    has as many parameters as another variant. In a `label`, {hidden_size}, {embedding_size} and
-    {num_hidden_layers} stand for the model's. In a chart, a line joins the variants of a `family` over `x`.
+    Args:
+        label: The name in the report; {hidden_size}, {embedding_size} and {num_hidden_layers} are replaced.
+        pretrain: Differences from the recipe of pretraining.
+        finetune: Differences from the recipes of the tasks.
+        start_from: The variant whose model this one is initialized from (table 11).
+        times_as_wide: Multiplies hidden size, intermediate size and number of heads.
+        embedding_share: The embedding size as a share of the hidden size.
+        as_large_as: Sets the hidden size so that the variant has as many parameters as another one.
+        x: The x coordinate in a chart that has a line for each `family` of variants.
+        paper: Figures of the paper.
+        note: A remark for the report.
     """
 
     label: str = ""
@@ -113,10 +119,13 @@ class VariantSettings(Settings):
 
 
 class ClaimSettings(Settings):
-    """A claim that one variant is better than another, in the paper by `paper` points of `by`'s first figure.
+    """Settings of a claim that one variant is better than another.
 
-    `than` may be a number instead, such as chance. The first figure of `by` that was measured decides.
-    `is_equal` claims that there is no difference of more than `margin` points.
+    Args:
+        than: The other variant, or a number, such as chance.
+        by: The figures that decide; the first that was measured is used.
+        paper: The difference in the paper, in points of the first figure.
+        is_equal: Claim instead that the difference is at most `margin` points.
     """
 
     text: str
@@ -133,7 +142,7 @@ class ClaimSettings(Settings):
 
 
 class PaperTable(Settings):
-    """Figures of the paper for models that are not trained here."""
+    """A table of figures from the paper, for models that are not trained in the study."""
 
     name: Annotated[str, Field(pattern=rf"^{_NAME}$")]
     columns: tuple[str, ...]
@@ -142,12 +151,18 @@ class PaperTable(Settings):
 
 
 class StudySettings(Settings):
-    """`variants` that differ from one recipe, the seeds of each, and what is measured.
+    """Settings of an ablation study.
 
-    With `equal` steps every variant takes as many; with time, as many as fit into an equal share of the
-    budget. `x_from` is a dimension that gives a variant its `x`. `num_examples` held-out pairs are scored for
-    each objective. `has_footprint` measures a training step of each variant in a fresh process, `has_probes`
-    trains linear probes of sentence vectors, `has_agreement` scores minimal pairs.
+    Args:
+        pretrain: Differences of all variants from the recipe.
+        base: The variant that the others are compared with.
+        x_from: The dimension of a model that is the default `x` of a variant.
+        tasks: The tasks to fine-tune on.
+        equal: Whether all variants train for equally many steps, or for an equal share of the budget.
+        num_examples: The number of held-out examples for each objective.
+        has_footprint: Measure time and memory of a training step of each variant in a new process.
+        has_probes: Train linear probes of sentence vectors.
+        has_agreement: Score minimal pairs.
     """
 
     former_names: ClassVar[Mapping[str, str]] = {"arms": "variants"}
@@ -182,13 +197,15 @@ class StudySettings(Settings):
         named += [(f"claim {claim.text!r}", name) for claim in self.claims for name in claim.variants]
         for name, variant in self.variants.items():
             if not re.fullmatch(_NAME, name):
-                raise ValueError(f"variant {name!r}: use lowercase letters, digits and dashes in its name")
+                raise ValueError(
+                    f"variant {name!r}: use only lowercase letters, digits and dashes in its name"
+                )
             if (
                 variant.as_large_as in self.variants
                 and self.variants[variant.as_large_as].as_large_as is not None
             ):
                 raise ValueError(
-                    f"variant {name}: as_large_as {variant.as_large_as!r} has no width of its own"
+                    f"variant {name}: as_large_as {variant.as_large_as!r} sets it, too; name another variant"
                 )
             sections |= {
                 f"variants.{name}.pretrain": variant.pretrain,
@@ -198,17 +215,20 @@ class StudySettings(Settings):
             named += [(f"variants.{name}.{key}", other) for key, other in others.items() if other is not None]
         for where, name in named:
             if name not in self.variants:
-                raise ValueError(f"{where} names {name!r}; the variants are {', '.join(self.variants)}")
+                raise ValueError(
+                    f"{where} has the unknown variant {name!r}; variants: {', '.join(self.variants)}"
+                )
         for where, section in sections.items():
             if "seed" in section:
                 seed = section["seed"]
                 raise ValueError(
-                    f"{where}.seed is {seed}; variants have the same seeds: num_seeds, first_seed"
+                    f"{where}.seed is {seed}; set num_seeds and first_seed, which apply to all variants"
                 )
         for claim in self.claims:
             for figure in claim.by:
                 if figure not in known:
-                    raise ValueError(f"claim {claim.text!r}: no figure {figure!r}; {suggest(figure, known)}")
+                    hint = suggest(figure, known, lead="figures:")
+                    raise ValueError(f"claim {claim.text!r}: unknown figure {figure!r}; {hint}")
         self.list_waves()
         return self
 
@@ -217,40 +237,40 @@ class StudySettings(Settings):
         return range(self.first_seed, self.first_seed + self.num_seeds)
 
     def list_waves(self) -> list[list[str]]:
-        """Group the variants so that each starts from a variant of an earlier group, if from any."""
+        """Group the variants so that each one that starts from another is in a later group."""
         waves: list[list[str]] = []
         left = dict(self.variants)
         while left:
             wave = [name for name, variant in left.items() if variant.start_from not in left]
             if not wave:
-                raise ValueError(f"variants {', '.join(left)} start from one another; remove one start_from")
+                raise ValueError(f"variants {', '.join(left)}: start_from has a cycle; remove one of them")
             waves.append(wave)
             left = {name: variant for name, variant in left.items() if name not in wave}
         return waves
 
 
 def get_figure(name: str) -> Figure:
-    """Return a figure; others than `FIGURES` are tasks."""
+    """Return a figure of `FIGURES`, or the score of a task."""
     return FIGURES.get(name) or Figure(name, is_better_high=True)
 
 
 def list_ablations() -> list[str]:
     """List the built-in studies that compare variants."""
-    return [name for name in SHELF.list_names() if "variants" in SHELF.read_values(name)[0]]
+    return [name for name in RECIPES.list_names() if "variants" in RECIPES.read_values(name)[0]]
 
 
 def read_study(
     study: str | Path, *, overrides: Iterable[str] = (), variants: Iterable[str] = ()
 ) -> StudySettings:
-    """Read a study; `variants` keeps these, the base, the variants they need, and the claims about them."""
-    values, source = SHELF.read_values(study)
+    """Read a study, with only some `variants`, those they need, the base, and the claims about them."""
+    values, source = RECIPES.read_values(study)
     settings = build_settings(StudySettings, values=apply_overrides(values, overrides), source=source)
     waiting = list(variants)
     if not waiting:
         return settings
     for name in waiting:
         if name not in settings.variants:
-            raise InputError(f"{source}: has no variant {name!r}; there are {', '.join(settings.variants)}")
+            raise InputError(f"{source}: unknown variant {name!r}; variants: {', '.join(settings.variants)}")
     kept: set[str] = set()
     waiting.append(settings.base)
     while waiting:
@@ -264,7 +284,7 @@ def read_study(
 
 
 def list_overrides(*sections: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Write sections of differences as `a.b=c`; where two have the same key, the later one applies."""
+    """Flatten sections to overrides `a.b=c`; of equal keys, the last one applies."""
     overrides: list[str] = []
     for key, value in (item for section in sections for item in section.items()):
         if isinstance(value, dict) and value:

@@ -1,4 +1,4 @@
-"""The speed study (last column of Table 2): times of ALBERT against BERT of the same shape, as a report."""
+"""The speed study (last column of Table 2): training and inference times of ALBERT and BERT of one shape."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from albert.study.step_costs import (
 from albert.tasks.metrics.intervals import Interval
 
 STUDY = "speed"
-# Rounds and shapes may be added. Older versions also wrote the last three, which no measurement depends on.
+# Rounds and shapes may be added; the last three are keys of earlier versions.
 _FREE_KEYS = frozenset({"shapes", "num_rounds", "links_gbit", "latency_seconds", "num_processes"})
 STEP, MODEL, OPTIMIZER, INFERENCE = "training step", "forward and backward", "optimizer", "inference"
 TIMES = {
@@ -48,16 +48,22 @@ PAPER_SPEEDS: dict[Family, dict[str, float]] = {
 }
 PAPER_RATIOS = {shape: PAPER_SPEEDS["ALBERT"][shape] / speed for shape, speed in PAPER_SPEEDS["BERT"].items()}
 _EXPLANATION = (
-    "Sharing parameters saves no arithmetic: every layer is computed. A process gains only by narrower "
-    "word embeddings, in the masked-token prediction, and by fewer weights to update. The paper's speeds are "
-    "those of many TPU chips that exchange all gradients in every step; here, nothing is exchanged."
+    "Sharing parameters does not reduce computation, because every layer is computed. A single process is "
+    "faster only because the word embeddings of the masked-token prediction are narrower and fewer weights "
+    "are updated. The paper's speeds are those of many TPU chips, which exchange all gradients in every step."
 )
-_NOTICEABLE = 1.05  # smaller ratios are noise, or a matter of kernels
-_MIN_ROUNDS = 3  # the range of fewer rounds says little about a further round
+_MIN_RATIO = 1.05  # smaller ratios are noise, or differences of kernels
+_MIN_ROUNDS = 3  # for a finding
 
 
 class SpeedSettings(PairSettings):
-    """Training steps of `batch_size` sequences and forward passes, in rounds of fresh processes."""
+    """Settings of the speed study: training steps and forward passes, in rounds of new processes.
+
+    Args:
+        batch_size: The number of sequences in a step.
+        num_rounds: The number of rounds; each measures both models.
+        num_passes: The number of timed forward passes in a round.
+    """
 
     shapes: Annotated[tuple[Shape, ...], Field(min_length=1)] = ("nano", "small", "base")
     batch_size: PositiveInt = 8
@@ -67,14 +73,14 @@ class SpeedSettings(PairSettings):
 
 @dataclass(frozen=True)
 class SpeedRound:
-    """Measurements of both models, one right after the other."""
+    """Measurements of both models, one after the other."""
 
     footprints: dict[Family, Footprint]
 
 
 @dataclass(frozen=True)
 class ShapeSpeed:
-    """The rounds of one shape, and the reason why there are no more of them."""
+    """The rounds of one shape, and why there are no more."""
 
     shape: str
     pair: dict[Family, ModelConfig]
@@ -88,7 +94,7 @@ class ShapeSpeed:
         return median(self.list_seconds(family, name))
 
     def find_ratio(self, name: str) -> Interval:
-        """Return BERT's time divided by ALBERT's in the same round: median, minimum and maximum."""
+        """Compute the median, minimum and maximum over rounds of BERT's time divided by ALBERT's."""
         albert, bert = (self.list_seconds(family, name) for family in FAMILIES)
         ratios = [theirs / ours for ours, theirs in zip(albert, bert, strict=True)]
         return Interval(median(ratios), min(ratios), max(ratios), level=1.0)
@@ -106,9 +112,9 @@ class ShapeSpeed:
 
 
 def run_speed(settings: SpeedSettings, *, out: Path, reporter: Reporter) -> Page:
-    """Measure the rounds that are missing in `out` and build the report.
+    """Measure the missing rounds in `out` and build the report.
 
-    A round that does not fit ends those of its shape; the next start tries it again.
+    A shape that does not fit into memory is skipped; the next start tries it again.
     """
     pairs = settings.build_pairs()
     machine = describe_machine(num_threads=settings.num_threads)
@@ -132,7 +138,7 @@ def run_speed(settings: SpeedSettings, *, out: Path, reporter: Reporter) -> Page
 
 
 def measure_round(pair: Mapping[Family, ModelConfig], *, settings: SpeedSettings, number: int) -> SpeedRound:
-    """Measure both models in fresh processes; the order alternates, because a machine warms up."""
+    """Measure both models in new processes; the order alternates between rounds."""
     footprints: dict[Family, Footprint] = {}
     sizes = {"batch_size": settings.batch_size, "num_passes": settings.num_passes}
     try:
@@ -154,9 +160,9 @@ def build_speed_page(found: Sequence[ShapeSpeed], *, settings: PairSettings, mac
     ]
     method = [
         settings.describe_step(),
-        f"Each model runs in a fresh process, alternately, in each round. The median of {settings.num_steps} "
-        "steps after a warm-up step counts. A ratio compares the two models of one round. Other work on the "
-        "machine invalidates the measurement.",
+        f"In each round, each model runs in a new process, in alternating order. Times are medians of "
+        f"{settings.num_steps} steps after a warm-up step; ratios compare the two models of a round. Other "
+        "processes must not use the machine meanwhile.",
         f"{machine}.",
     ]
     tables = [_tabulate_ratios(measured, length=settings.length)] if measured else []
@@ -169,8 +175,8 @@ def build_speed_page(found: Sequence[ShapeSpeed], *, settings: PairSettings, mac
         Section("How it was measured", method),
     ]
     lead = (
-        "The last column of Table 2, measured by one process on one machine. Speed of a training step of "
-        f"ALBERT relative to BERT: {ratios or 'nothing could be measured'}."
+        "The last column of Table 2, measured with one process on one machine. Speed of a training step of "
+        f"ALBERT relative to BERT: {ratios or 'not measured'}."
     )
     return Page("Training speed: ALBERT against BERT of the same shape", lead, sections)
 
@@ -180,7 +186,7 @@ def _find_largest(measured: Sequence[ShapeSpeed]) -> ShapeSpeed:
 
 
 def _list_findings(measured: Sequence[ShapeSpeed]) -> list[Finding]:
-    """Compare with the paper: faster at base and large, fewer computations, less communication."""
+    """Evaluate the claims of the paper: faster at base and large, less computation and communication."""
     findings = []
     for shape, paper in PAPER_RATIOS.items():
         albert, bert = (PAPER_SPEEDS[family][shape] for family in FAMILIES)
@@ -190,18 +196,18 @@ def _list_findings(measured: Sequence[ShapeSpeed]) -> list[Finding]:
         if own:
             ours = f"{own[0].describe_ratio(STEP)} with one process on a CPU."
         claim = f"ALBERT-{shape} trains faster than BERT-{shape}."
-        findings.append(Finding(claim, theirs, ours, _judge(own, STEP, limit=1.0)))
+        findings.append(Finding(claim, theirs, ours, _decide(own, STEP, limit=1.0)))
     work = traffic = "Nothing was measured."
     less_traffic: Outcome = "not tested"
     if measured:
         ratios = "; ".join(f"{each.shape} {each.describe_ratio(MODEL)}" for each in measured)
-        work = f"Forward and backward, BERT's time over ALBERT's: {ratios}. Below {_NOTICEABLE} is equal."
+        work = f"Forward and backward, BERT's time over ALBERT's: {ratios}. Below {_MIN_RATIO} is equal."
         largest = _find_largest(measured)
         sizes = [format_bytes(4 * largest.count_parameters(family)) for family in FAMILIES]
         traffic = f"{largest.shape}: {sizes[0]} of gradients per step instead of {sizes[1]}, counted."
-        less_traffic = "agrees" if largest.parameter_ratio > _NOTICEABLE else "disagrees"
+        less_traffic = "agrees" if largest.parameter_ratio > _MIN_RATIO else "disagrees"
     reason = "“Because of less communication and fewer computations” (section 4.3)."
-    less_work = _judge(measured, MODEL, limit=_NOTICEABLE)
+    less_work = _decide(measured, MODEL, limit=_MIN_RATIO)
     return [
         *findings,
         Finding("ALBERT computes less than BERT of the same shape.", reason, work, less_work),
@@ -209,8 +215,8 @@ def _list_findings(measured: Sequence[ShapeSpeed]) -> list[Finding]:
     ]
 
 
-def _judge(measured: Sequence[ShapeSpeed], name: str, *, limit: float) -> Outcome:
-    """Agree if every round of every shape is above the limit, disagree if every one is below."""
+def _decide(measured: Sequence[ShapeSpeed], name: str, *, limit: float) -> Outcome:
+    """Agree if all rounds of all shapes are above the limit, disagree if all are below."""
     if not measured:
         return "not tested"
     if any(len(each.rounds) < _MIN_ROUNDS for each in measured):
@@ -238,7 +244,7 @@ def _tabulate_ratios(measured: Sequence[ShapeSpeed], *, length: int) -> Table:
 
 
 def _draw_ratios(measured: Sequence[ShapeSpeed]) -> Chart:
-    # Without the optimizer, whose ratio is that of the parameters: it needs another scale.
+    # Without the optimizer, whose ratio has another scale.
     series = []
     for name in (STEP, MODEL, INFERENCE):
         ratios = [each.find_ratio(name) for each in measured]
@@ -270,7 +276,7 @@ def _tabulate_times(measured: Sequence[ShapeSpeed]) -> Table:
 
 
 def _tabulate_column(measured: Sequence[ShapeSpeed]) -> Table:
-    """Build the column as the paper has it: relative to one BERT, the large one if it was measured."""
+    """Build the column as in the paper: relative to one BERT, the large one if it was measured."""
     base = next((each for each in measured if each.shape == "large"), None) or _find_largest(measured)
     ours = Column(f"here, BERT {base.shape} = 1", True, "training speed")
     rows, seconds = [], base.find_median("BERT", STEP)

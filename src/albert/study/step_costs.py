@@ -1,6 +1,6 @@
-"""Measure the time and the peak memory of a training step, each time in a fresh process.
+"""Measure the time and the peak memory of a training step, in a new process.
 
-`measure_footprint` sends a request to the child process (`main`) and reads its answer, both JSON.
+`measure_footprint` sends a request to the child process (`main`) and reads its response, both as JSON.
 
 Shapes: T tokens, B sequences, M masked positions.
 """
@@ -43,7 +43,7 @@ from albert.training.step import LossSpikeFilter, Objective, StepReport, TrainSt
 Family = Literal["ALBERT", "BERT"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 Shape = Literal["nano", "small", "base", "large", "xlarge", "xxlarge"]
-# The second versions, which have no dropout: it would be the only work that the paper's pairs do not share.
+# The second versions, without dropout, which the paper's ALBERT and BERT do not have in common.
 PRESET_OF = {
     "nano": "nano", "small": "small", "base": "albert-base-v2", "large": "albert-large-v2",
     "xlarge": "albert-xlarge-v2", "xxlarge": "albert-xxlarge-v2",
@@ -55,7 +55,7 @@ HEADS = {"mlm": None, PAIR_HEAD: None}
 _OUT_OF_MEMORY_SIGNALS = ("SIGKILL", "SIGABRT", "SIGSEGV", "SIGBUS")
 _FIRST_TOKEN = 5  # after [PAD], [UNK], [CLS], [SEP] and [MASK]
 _LEARNING_RATE = 1e-6
-# Threads, the allocator's pools and kernel workspaces come with the first step and belong to no model.
+# The first step of this model allocates threads, memory pools and kernel workspaces, which are not measured.
 _WARM_UP = ModelConfig(
     vocab_size=64, embedding_size=8, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
     intermediate_size=32, max_position_embeddings=16,
@@ -63,15 +63,18 @@ _WARM_UP = ModelConfig(
 
 
 class DoesNotFitError(InputError):
-    """Not enough memory for a training step."""
+    """Raised if there is not enough memory for a training step."""
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """The cost of a training step: its peak above the memory of a process without a model, and median times.
+    """The cost of a training step.
 
-    `model_seconds` covers forward and backward passes, `optimizer_seconds` clipping and the update,
-    `inference_seconds` a forward pass alone, if requested.
+    Args:
+        peak_bytes: The peak memory, minus that of a process without a model.
+        model_seconds: The median time of forward and backward pass.
+        optimizer_seconds: The median time of clipping and update.
+        inference_seconds: The median time of a forward pass alone, if requested.
     """
 
     peak_bytes: int
@@ -88,9 +91,9 @@ class Footprint:
 
 
 class StepRequest(Settings):
-    """Steps on `batch_size` × `length` random tokens, after one untimed step.
+    """A request for steps on `batch_size` × `length` random tokens, after one warm-up step.
 
-    The batch is computed at once, or in micro-batches of about `micro_batch_tokens`.
+    A step has one batch, or micro-batches of about `micro_batch_tokens`.
     """
 
     config: ModelConfig
@@ -108,8 +111,11 @@ class StepRequest(Settings):
 class PairSettings(Settings):
     """Settings shared by the speed and memory studies.
 
-    `model` overrides values of both presets. Each process times `num_steps` steps on sequences of `length`
-    random tokens, after one warm-up step. Without `num_threads` torch chooses.
+    Args:
+        model: Overrides of the config of both models.
+        length: The number of random tokens in a sequence.
+        num_steps: The number of timed steps in a process, after one warm-up step.
+        num_threads: The number of threads; by default torch chooses.
     """
 
     shapes: Annotated[tuple[Shape, ...], Field(min_length=1)] = ("base",)
@@ -120,27 +126,30 @@ class PairSettings(Settings):
     num_threads: PositiveInt | None = None
 
     def build_pairs(self) -> dict[str, dict[Family, ModelConfig]]:
+        """Build the configs of both models by shape."""
         pairs = {str(shape): build_pair(shape, changes=self.model) for shape in self.shapes}
         for shape, pair in pairs.items():
             limit = pair["ALBERT"].max_position_embeddings
             if self.length > limit:
-                raise InputError(f"length is {self.length}, but {shape} reads at most {limit} tokens")
+                raise InputError(f"length is {self.length}, but {shape} has {limit} positions; lower it")
         return pairs
 
     def measure(self, config: ModelConfig, *, batch_size: int, **options: Any) -> Footprint:
+        """Measure the training step of a model."""
         own = self.model_dump(include={"length", "optimizer", "num_steps", "num_threads"})
         return measure_footprint(StepRequest(config=config, batch_size=batch_size, **own, **options))
 
     def describe_step(self) -> str:
+        """Describe the measured step for a report."""
         return (
-            "BERT differs in settings only: it shares nothing, its E equals H, its GELU is exact. A step is "
-            f"that of `albert pretrain` with {self.optimizer.upper()} on sequences of {self.length} random "
-            "tokens, in float32, a batch at once."
+            "BERT is the same model with other settings: no sharing, E = H and the exact GELU. A step is "
+            f"that of `albert pretrain` with {self.optimizer.upper()} on one batch of sequences of "
+            f"{self.length} random tokens, in float32."
         )
 
 
 def build_pair(shape: str, *, changes: Mapping[str, Any] | None = None) -> dict[Family, ModelConfig]:
-    """Build ALBERT of one shape, and BERT: without sharing, with E = H and with the exact GELU."""
+    """Build the configs of ALBERT and BERT of one shape; BERT has no sharing, E = H and the exact GELU."""
     source, values = f"shape {shape}", {**PRESETS[PRESET_OF[shape]], **(changes or {})}
     albert = build_settings(ModelConfig, values=values, source=source)
     own = {"embedding_size": albert.hidden_size, "has_embedding_map": None, "hidden_act": "gelu"}
@@ -154,7 +163,7 @@ def count_pair(shape: str) -> dict[Family, ParameterCount]:
 
 
 def count_operations(config: ModelConfig, *, length: int) -> float:
-    """Count the floating-point operations per token of a training step: 6 for each weight a token meets."""
+    """Count the floating-point operations of a training step per token: 6 for each use of a weight."""
     h, f, e = config.hidden_size, config.intermediate_size, config.embedding_size
     layer = 4 * h * h + 2 * h * f + 2 * length * h  # the last term: queries × keys, probabilities × values
     mlm = MASKED_SHARE * (h * e + config.vocab_size * e)
@@ -162,7 +171,7 @@ def count_operations(config: ModelConfig, *, length: int) -> float:
 
 
 def describe_machine(*, num_threads: int | None = None) -> str:
-    """Name the processor, the number of threads (default: torch's) and the versions, but no host."""
+    """Describe the processor, the number of threads (by default torch's) and the versions."""
     processor = platform.processor() or platform.machine() or "CPU"
     with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8") as file:
         names = (line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
@@ -173,33 +182,33 @@ def describe_machine(*, num_threads: int | None = None) -> str:
 
 
 def measure_footprint(request: StepRequest) -> Footprint:
-    """Run pretraining steps in a fresh process; raise `DoesNotFitError` if they need too much memory."""
+    """Run pretraining steps in a new process; raise `DoesNotFitError` if they need too much memory."""
     limits = [request.max_bytes, read_amounts(MEMORY_PATH).get("MemAvailable")]
     limit = min((each for each in limits if each is not None), default=None)
-    question = request.model_copy(update={"max_bytes": limit}).model_dump_json()
-    done = subprocess.run(build_command(CHILD), input=question, capture_output=True, encoding="utf-8")
+    text = request.model_copy(update={"max_bytes": limit}).model_dump_json()
+    done = subprocess.run(build_command(CHILD), input=text, capture_output=True, encoding="utf-8")
     if done.returncode < 0 and (name := signal.Signals(-done.returncode).name) in _OUT_OF_MEMORY_SIGNALS:
-        raise DoesNotFitError(f"its process was ended by {name}, most likely for lack of memory")
+        raise DoesNotFitError(f"its process was killed by {name}, probably for lack of memory")
     if done.returncode != 0:
         raise RuntimeError(f"{CHILD} exited with code {done.returncode}:\n{done.stderr.strip()}")
-    answer = json.loads(done.stdout.splitlines()[-1])  # a library may print something before it
-    if "does_not_fit" in answer:
-        raise DoesNotFitError(answer["does_not_fit"])
-    return Footprint(**answer)
+    response = json.loads(done.stdout.splitlines()[-1])  # libraries may print lines before it
+    if "does_not_fit" in response:
+        raise DoesNotFitError(response["does_not_fit"])
+    return Footprint(**response)
 
 
 def main() -> None:
-    """Answer one request, in the child process."""
+    """Read a request and print the response, in the child process."""
     request = StepRequest.model_validate_json(sys.stdin.read())
     if request.num_threads is not None:
         torch.set_num_threads(request.num_threads)
     try:
-        answer = asdict(_measure_request(request))
+        response = asdict(_measure_request(request))
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
             raise
-        answer = {"does_not_fit": "its steps need more memory than is available"}
-    print(json.dumps(answer))
+        response = {"does_not_fit": "its steps need more memory than is available"}
+    print(json.dumps(response))
 
 
 def _measure_request(request: StepRequest) -> Footprint:
@@ -229,7 +238,7 @@ def _run_steps(
 ) -> list[StepReport]:
     settings = build_settings(OptimizerSettings, values={"name": optimizer}, source="request")
     network = PretrainLosses(model.train(), pair_head=PAIR_HEAD)
-    train_step = build_train_step(network, build_optimizer(model, settings), world=DistributedContext())
+    train_step = build_train_step(network, build_optimizer(model, settings), context=DistributedContext())
     run = partial(train_step.run, batches, train_step.plan(batches), learning_rate=_LEARNING_RATE, options={})
     return [run() for _ in range(num_steps)]
 
@@ -271,7 +280,7 @@ def build_random_batch(config: ModelConfig, *, num_sequences: int, length: int) 
 
 
 def build_train_step(
-    network: nn.Module, optimizer: torch.optim.Optimizer, *, world: DistributedContext
+    network: nn.Module, optimizer: torch.optim.Optimizer, *, context: DistributedContext
 ) -> TrainStep[PretrainingBatch]:
     """Build the training step of `albert pretrain`: both losses, clipping and update; no step is skipped."""
 
@@ -281,13 +290,15 @@ def build_train_step(
     count = partial(count_terms, pair_head=PAIR_HEAD)
     objective = Objective(tuple(HEADS), count, build_empty_batch)
     spikes = LossSpikeFilter(LossSpikeSettings(spike_factor=0.0))
-    return TrainStep(network, optimizer, objective, spikes, 1.0, lambda: autocast(torch.device("cpu")), world)
+    return TrainStep(
+        network, optimizer, objective, spikes, 1.0, lambda: autocast(torch.device("cpu")), context
+    )
 
 
 class PeakMemory:
-    """Measure the peak of resident memory inside the block, above the memory held at its start.
+    """Measures the peak of resident memory in a block, minus the memory at its start.
 
-    Linux has a high-water mark that can be reset. Elsewhere, the peak of the whole process is used.
+    On Linux the high-water mark is reset. Elsewhere, the peak of the whole process is used.
     """
 
     source = "VmHWM"
@@ -295,7 +306,9 @@ class PeakMemory:
     def __enter__(self) -> "PeakMemory":
         gc.collect()
         if STATUS_PATH.exists():
-            with contextlib.suppress(OSError):  # not permitted: peaks above all earlier ones are still seen
+            with contextlib.suppress(
+                OSError
+            ):  # not permitted: only a peak above all earlier ones is measured
                 Path("/proc/self/clear_refs").write_text("5")
             self.start = read_amounts(STATUS_PATH)["VmRSS"]
         else:
@@ -316,12 +329,12 @@ class PeakMemory:
 
 
 def _limit_memory(num_bytes: int) -> None:
-    """Limit the further memory of this process on Linux, so that it fails instead of another process."""
+    """Limit the further memory of this process on Linux, so that it fails and not another process."""
     if not STATUS_PATH.exists():
         return
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (read_amounts(STATUS_PATH)["VmData"] + num_bytes, hard))
-    with contextlib.suppress(OSError):  # should the system run out of memory, it ends this process first
+    with contextlib.suppress(OSError):  # out of memory, the system kills this process first
         Path("/proc/self/oom_score_adj").write_text("1000")

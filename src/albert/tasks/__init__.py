@@ -1,1 +1,1 @@
-"""Weights come in, scores go out: GLUE, SQuAD, RACE and your own files."""
+"""Fine-tune models on tasks, evaluate them and predict: GLUE, SQuAD, RACE and tables of your own."""

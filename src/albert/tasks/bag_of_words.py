@@ -1,6 +1,6 @@
-"""A linear model of TF-IDF features: the baseline that every fine-tuned classifier has to beat.
+"""The bag-of-words baseline of fine-tuned classifiers: a linear model of TF-IDF features.
 
-scikit-learn is imported where it is used, because that takes half a second.
+scikit-learn is imported where it is used, which takes half a second.
 """
 
 import math
@@ -15,11 +15,11 @@ T = TypeVar("T")
 Floats = NDArray[np.float64]
 Features = tuple[Any, Any]  # sparse tables of the train and the dev examples
 TextPair = tuple[str, str | None]
-WORD = r"\w+|[^\w\s]"  # punctuation is informative: question marks, quotes
+WORD = r"\w+|[^\w\s]"  # with punctuation, such as question marks
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # inverse regularization strengths
 _HELD_OUT_SHARE = 0.2
-_MAX_CHOOSING = 20_000  # examples; more are slow and change nothing
-_MIN_CHOOSING = 10
+_MAX_EXAMPLES = 20_000  # to choose the strength with; more are slow and change nothing
+_MIN_EXAMPLES = 10
 _STREAM = 7002
 _MAX_ITERATIONS = 2000
 
@@ -27,18 +27,18 @@ _MAX_ITERATIONS = 2000
 def choose_strength(
     train: Sequence[T], prepare: Callable[[Sequence[T], Sequence[T]], Callable[[float], float]]
 ) -> float:
-    """Choose the strength that scores best on held-out examples of `train`; of equals the lowest.
+    """Choose the strength with the best score on held-out examples of `train`; of equals the lowest.
 
     Args:
         train: The training examples.
-        prepare: Returns, for examples to fit and to score, a function from a strength to the score.
+        prepare: Returns a function from a strength to the score, given examples to fit and to score.
     """
-    if len(train) < _MIN_CHOOSING:
+    if len(train) < _MIN_EXAMPLES:
         return 1.0
-    order = np.random.default_rng(_STREAM).permutation(len(train))[:_MAX_CHOOSING]
+    order = np.random.default_rng(_STREAM).permutation(len(train))[:_MAX_EXAMPLES]
     number = max(1, round(_HELD_OUT_SHARE * len(order)))
-    held, rest = ([train[index] for index in part] for part in (order[:number], order[number:]))
-    score = prepare(rest, held)
+    held_out, rest = ([train[index] for index in part] for part in (order[:number], order[number:]))
+    score = prepare(rest, held_out)
     scores = {strength: score(strength) for strength in STRENGTHS}
     return max(STRENGTHS, key=lambda strength: (scores[strength], -strength))
 
@@ -64,16 +64,16 @@ def fit_logistic(
         logits[:, found[0]] = 0.0
         return logits
     model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS).fit(features[0], labels)
-    decided = model.decision_function(features[1])
-    logits[:, found] = np.column_stack([-decided, decided]) / 2 if decided.ndim == 1 else decided
+    scores = model.decision_function(features[1])
+    logits[:, found] = np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
     return logits
 
 
 def build_features(train: Sequence[TextPair], dev: Sequence[TextPair]) -> Features:
     """Build sparse features of both sets, fitted on `train`.
 
-    A text is its TF-IDF row. A pair is the rows of both texts, their minimum and difference, and measures of
-    overlap, standardized over `train`.
+    The features of a text are its TF-IDF row; those of a pair are the rows of both texts, their minimum and
+    difference, and measures of overlap, standardized over `train`.
     """
     from scipy import sparse
 
@@ -112,13 +112,13 @@ def fit_vectorizer(texts: Sequence[str], *, max_features: int | None = None, max
 
 
 def find_cosines(firsts: Any, seconds: Any) -> Floats:
-    """The cosine similarity of the rows of two TF-IDF tables."""
-    found: Floats = np.asarray(firsts.multiply(seconds).sum(axis=1), dtype=np.float64).ravel()
-    return found
+    """Compute the cosine similarity of the rows of two TF-IDF tables."""
+    cosines: Floats = np.asarray(firsts.multiply(seconds).sum(axis=1), dtype=np.float64).ravel()
+    return cosines
 
 
 def _measure_overlap(pairs: Sequence[TextPair], firsts: Any, seconds: Any) -> Floats:
-    """The cosine, shares of common words, the ratio of lengths, and whether the numbers agree."""
+    """Measure cosine, shares of common words, ratio of lengths, and whether the numbers agree."""
     rows = []
     for pair in pairs:
         first, second = (list_words(text or "") for text in pair)

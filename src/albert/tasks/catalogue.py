@@ -1,6 +1,6 @@
-"""The tables of task types and of tasks: GLUE, SQuAD, RACE, and the tasks of a user's own table.
+"""The catalogue of task types and tasks: GLUE, SQuAD, RACE, and one for each type of a user's table.
 
-A new task type is a module and a row in `TASK_TYPES` (and one in `TABLE_TASKS`); a new GLUE-like task is a
+A new task type is a module, a row in `TASK_TYPES` and one in `TABLE_TASKS`; a new task in GLUE's format is a
 row in `PUBLISHED_TASKS`.
 """
 
@@ -61,7 +61,7 @@ _FORMER_TYPES = {
     "spans": "question-answering",
     "choices": "multiple-choice",
 }
-# Earlier versions wrote the settings of all task types into every task.json.
+# Earlier versions wrote the keys of all task types to every task.json.
 _CONFIG_KEYS = frozenset(
     {"label_kind", *(key for each in TASK_TYPES for key in each.config_class.model_fields)}
 )
@@ -71,7 +71,7 @@ STSB_RANGE = (0.0, 5.0)
 
 
 def build_task(config: TaskConfig) -> AnyTask:
-    """Build the task that trains, predicts and scores a model with this config."""
+    """Build the task of a config."""
     return _TYPES[config.task_type](config)
 
 
@@ -95,13 +95,13 @@ def parse_config(values: Any, *, source: str) -> TaskConfig:
 
 
 def read_config(source: Path) -> TaskConfig | None:
-    """Read the task.json of a model folder (or beside a weights file); None if there is none."""
+    """Read the task.json of a model folder (or beside a weights file); None if it does not exist."""
     path = (source.parent if source.is_file() else source) / TASK_NAME
     return parse_config(read_json(path), source=str(path)) if path.exists() else None
 
 
 def infer_config(loaded: Pretrained) -> TaskConfig | None:
-    """Infer the config of a folder without task.json from its head; None without a fine-tuned head."""
+    """Infer the config of a folder without task.json from its head; None if no head is fine-tuned."""
     for each in TASK_TYPES:
         if any(name in loaded.model.heads for name in each.head_names):
             return each.config_class.from_folder(loaded).adapt(loaded)
@@ -119,19 +119,19 @@ class Split:
 
     @property
     def is_labeled(self) -> bool:
-        """Whether the examples have labels; labels for only some of them are rejected."""
+        """Whether the examples have labels; raises `InputError` if only some have."""
         unlabeled = [example for example in self.examples if not example.is_labeled]
         if unlabeled and len(unlabeled) < len(self.examples):
             raise InputError(
                 f"{self.path}: {len(unlabeled):,} of {len(self.examples):,} examples have no label (first: "
-                f"{unlabeled[0].id!r}); give all of them one, or none"
+                f"{unlabeled[0].id!r}); give all examples a label, or none"
             )
         return not unlabeled
 
 
 @dataclass(frozen=True)
 class TaskDefinition(ABC):
-    """A task by name: a published one, or one of a user's table."""
+    """A task by name: a published task, or a task type for a user's table."""
 
     name: str
     is_published: ClassVar[bool]
@@ -139,16 +139,16 @@ class TaskDefinition(ABC):
     @property
     @abstractmethod
     def config(self) -> TaskConfig:
-        """What the task asks of a model."""
+        """The config of a model for this task, without recipe and data."""
 
     @property
     def model_task(self) -> str:
-        """The task whose models answer this one."""
+        """The task whose models are evaluated on this one."""
         return self.name
 
     @property
     def official_labels(self) -> tuple[str, ...]:
-        """The labels as the files of a published task spell them."""
+        """The labels as spelled in the files of a published task."""
         return ()
 
     @property
@@ -158,7 +158,7 @@ class TaskDefinition(ABC):
 
     @abstractmethod
     def find_split(self, data: Path, split: str | None) -> tuple[str, Path]:
-        """Find a split (by default the dev set, or all there is) and its path."""
+        """Find the name and path of a split, by default the dev set or the table itself."""
 
     @abstractmethod
     def read_split(
@@ -170,29 +170,29 @@ class TaskDefinition(ABC):
         labels: Sequence[str],
         named: Collection[str] = (),
     ) -> Split:
-        """Read the examples of a split.
+        """Read the examples of a split; the last three arguments are for a user's table only.
 
         Args:
             data: Task folder or table.
             split: The name of the split.
-            columns: The columns of a user's table.
-            labels: The labels that the models know; others are rejected.
-            named: The keys of `columns` that the user set: the table must have them.
+            columns: The columns of the table.
+            labels: The labels of the models; others are rejected.
+            named: The keys of `columns` that the user set; the table must have these columns.
         """
 
     def find_label_names(self, path: Path, *, columns: Mapping[str, Any]) -> tuple[str, ...]:
-        """The names of the labels: the task's own, or all that a table has."""
+        """Return the names of the labels of the task, or of a table."""
         return self.config.labels
 
     def write_files(  # noqa: B027 - nothing to write by default
         self, out: Path, task: AnyTask, answers: Sequence[object], examples: Sequence[Example], *, split: str
     ) -> None:
-        """Write predictions in the format of a published task."""
+        """Write predictions in the official format of a published task."""
 
 
 @dataclass(frozen=True)
 class TableTask(TaskDefinition):
-    """A task type for a user's table; `fixed` are the columns' settings that define it."""
+    """A task type for a user's table; `fixed` are settings of its columns that cannot change."""
 
     columns: type[Columns]
     defaults: TaskConfig
@@ -204,14 +204,14 @@ class TableTask(TaskDefinition):
         return self.defaults
 
     def build_columns(self, columns: Mapping[str, Any]) -> Columns:
-        """Build the column settings from what the user gives and what the task fixes."""
+        """Build the settings of the columns from those of the user and the fixed ones."""
         for key, value in self.fixed.items():
-            asked = columns.get(key, value)
-            if asked != value:
-                others = [each.name for each in TABLE_TASKS.values() if each.fixed.get(key) == asked]
+            given = columns.get(key, value)
+            if given != value:
+                others = [each.name for each in TABLE_TASKS.values() if each.fixed.get(key) == given]
                 raise InputError(
-                    f"columns.{key}={asked} is not for {self.name}, where it is {value}; leave it out, or "
-                    f"use {' or '.join(others) or 'another task'}"
+                    f"columns.{key} is {given}, but {self.name} needs {value}; remove it, or use "
+                    f"{' or '.join(others) or 'another task'}"
                 )
         values = {**columns, **self.fixed}
         return build_settings(self.columns, values=values, source=f"columns of {self.name}")
@@ -219,9 +219,7 @@ class TableTask(TaskDefinition):
     def find_split(self, data: Path, split: str | None) -> tuple[str, Path]:
         if data.is_file():
             if split is not None:
-                raise InputError(
-                    f"--split {split}: {data} is one table; leave it out, or give a folder of tables"
-                )
+                raise InputError(f"--split {split}: {data} is a table; remove it, or give a folder of tables")
             return data.name, data
         if not data.exists():
             raise FileFormatError(f"{data}: does not exist; give a table, or a folder with dev.*")
@@ -229,7 +227,7 @@ class TableTask(TaskDefinition):
         found = find_table(data, DEV_NAMES if name == "dev" else (name,))
         if found is None:
             raise FileFormatError(
-                f"{data}: has no table {name}.*; give the file itself, or --split with the name of another"
+                f"{data}: has no table {name}.*; give the table itself, or --split with the name of another"
             )
         return name, found
 
@@ -254,7 +252,7 @@ class TableTask(TaskDefinition):
 
 
 def find_table(folder: Path, names: Sequence[str]) -> Path | None:
-    """Find the first table of one of these names; two of one name are rejected."""
+    """Find the first table with one of these names; raise `FileFormatError` for two with the same name."""
     for name in names:
         found = sorted(
             path
@@ -263,7 +261,7 @@ def find_table(folder: Path, names: Sequence[str]) -> Path | None:
         )
         if len(found) > 1:
             raise FileFormatError(
-                f"{found[0]} and {found[1].name} are both there; give the file, or remove one"
+                f"{folder}: has both {found[0].name} and {found[1].name}; give the file, or remove one"
             )
         if found:
             return found[0]
@@ -272,14 +270,14 @@ def find_table(folder: Path, names: Sequence[str]) -> Path | None:
 
 @dataclass(frozen=True)
 class PublishedTask(TaskDefinition):
-    """A published task with official files; `files` leads from splits to names below `folder`."""
+    """A published task with official files; `files` maps splits to file names in `folder`."""
 
     folder: str
     files: Mapping[str, str] = field(
         default_factory=lambda: {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
     )
     is_published: ClassVar[bool] = True
-    # How a user's table of such examples is read, and what problems count.
+    # The task type that reads a user's table of this task, and the unit in which problems are counted.
     table: ClassVar[str]
     unit: ClassVar[str] = "question"
 
@@ -289,15 +287,15 @@ class PublishedTask(TaskDefinition):
         return {}
 
     def find_split(self, data: Path, split: str | None) -> tuple[str, Path]:
-        """Find a split in the folder that is given, or in the task's own below it."""
+        """Find a split in the given folder, or in the folder of the task in it."""
         name = split or ("dev" if "dev" in self.files else next(iter(self.files)))
         if name not in self.files:
-            raise InputError(f"{self.name} has no split {name!r}; its splits are {', '.join(self.files)}")
+            raise InputError(f"{self.name} has no split {name!r}; splits: {', '.join(self.files)}")
         for folder in (data / self.folder, data, data / "glue" / self.folder):
             if (folder / self.files[name]).exists():
                 return name, folder / self.files[name]
         raise FileFormatError(
-            f"{data / self.folder / self.files[name]}: does not exist; give the folder that has "
+            f"{data / self.folder / self.files[name]}: does not exist; give the folder that contains "
             f"{self.folder}/, or {self.folder}/ itself"
         )
 
@@ -305,27 +303,23 @@ class PublishedTask(TaskDefinition):
         self,
         data: Path,
         split: str | None,
-        *,
-        columns: Mapping[str, Any] | None = None,
-        labels: Sequence[str] = (),
-        named: Collection[str] = (),
+        **_: Any,
     ) -> Split:
         name, path = self.find_split(data, split)
         problems = self.open_problems(path, split=name)
-        found = self.iter_examples(path, split=name, problems=problems)
-        examples = tuple(each.example for each in found)
+        examples = tuple(each.example for each in self.iter_examples(path, split=name, problems=problems))
         problems.check(len(examples))
         return Split(name, path, examples, tuple(problems.describe()))
 
     def open_problems(self, path: Path, *, split: str) -> Problems:
-        """Where the bad rows of a split are counted; every row of a test set must be answered."""
+        """Open the counter of invalid rows, which are errors in a test set."""
         return Problems(path, unit=self.unit, is_strict=split.startswith("test"))
 
     @abstractmethod
     def iter_examples(
         self, path: Path, *, split: str, problems: Problems, is_labeled: bool = True
     ) -> Iterator[Numbered[Example]]:
-        """Yield the examples of a split; without `is_labeled`, as for prediction, labels are not needed."""
+        """Yield the examples of a split; labels may be missing without `is_labeled`, as for prediction."""
 
 
 @dataclass(frozen=True)
@@ -333,20 +327,27 @@ class GlueTask(PublishedTask):
     """A task of GLUE.
 
     Args:
-        metrics: If there are two, the score is their mean; F1 is that of class 1.
+        metrics: The metrics whose mean is the score; f1 is that of class 1.
+        first: The column of the first text.
+        second: The column of the second text, if any.
+        label: The column of the label.
+        labels: The labels as spelled in the files, in the order of the outputs; empty for numbers.
+        label_names: The names of the labels; by default as in the files.
+        header: The columns of the files of the splits `headless`, which have no header.
         submissions: The names of the files for GLUE's server, by split.
+        model_of: The task whose models are evaluated on this one.
     """
 
     metrics: tuple[str, ...] = ("accuracy",)
-    first: str = "sentence1"  # the column of the first text
-    second: str | None = "sentence2"  # the column of the second text, if there is one
-    label: str = "label"  # the column of the label
-    labels: tuple[str, ...] = ()  # spelled as in the files, in the order of GLUE's outputs; none for numbers
-    label_names: tuple[str, ...] = ()  # what they mean; by default as spelled
-    header: tuple[str, ...] = ()  # the columns of the splits `headless`, whose files have no header
-    headless: tuple[str, ...] = ()  # the splits without a header
+    first: str = "sentence1"
+    second: str | None = "sentence2"
+    label: str = "label"
+    labels: tuple[str, ...] = ()
+    label_names: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
+    headless: tuple[str, ...] = ()
     submissions: Mapping[str, str] = field(default_factory=dict)
-    model_of: str | None = None  # the task whose model answers this one
+    model_of: str | None = None
     table: ClassVar[str] = "classification"
     unit: ClassVar[str] = "line"
 
@@ -379,10 +380,10 @@ class GlueTask(PublishedTask):
     def iter_examples(
         self, path: Path, *, split: str, problems: Problems, is_labeled: bool = True
     ) -> Iterator[Numbered[TextExample]]:
-        """Yield the examples of a GLUE file; a test file may have no labels, every row of the others must.
+        """Yield the examples of a GLUE file; only a test file may have no labels.
 
-        Quotes are plain characters, columns are found by name, and an empty text is kept: the official scores
-        count it. The id of a row is its index, or its number from 0 if the file has none.
+        Quotes are plain characters. Empty texts are kept, because the official scores count them. The id of a
+        row is its index, or its number from 0 if the file has no such column.
         """
         lines = iter_lines(path, problems=problems)
         is_headless = split in self.headless
@@ -412,7 +413,7 @@ class GlueTask(PublishedTask):
     def write_files(
         self, out: Path, task: AnyTask, answers: Sequence[object], examples: Sequence[Example], *, split: str
     ) -> None:
-        """Write the file for GLUE's server; numbers have three decimals and are clipped to STS-B's 0 to 5."""
+        """Write the file for GLUE's server; numbers are clipped to STS-B's 0 to 5, with three decimals."""
         if split not in self.submissions or task.config.task_type != self.config.task_type:
             return
         lines = ["index\tprediction"]
@@ -426,7 +427,7 @@ class GlueTask(PublishedTask):
 
 @dataclass(frozen=True)
 class SquadTask(PublishedTask):
-    """SQuAD 1.1, or 2.0, which `has_impossible` questions."""
+    """SQuAD 1.1, or 2.0 with impossible questions."""
 
     has_impossible: bool = False
     max_length: int = 512
@@ -445,9 +446,9 @@ class SquadTask(PublishedTask):
     def iter_examples(
         self, path: Path, *, split: str, problems: Problems, is_labeled: bool = True
     ) -> Iterator[Numbered[SpanExample]]:
-        """Yield the questions of a SQuAD file; answers that are not where they should be are counted.
+        """Yield the questions of a SQuAD file; count answers that are not at their start.
 
-        In 1.1, impossible questions are skipped and counted.
+        In 1.1, impossible questions are skipped and counted, too.
         """
         has_impossible, columns = self.has_impossible or not is_labeled, SpanColumns()
         seen: set[str] = set()
@@ -475,7 +476,7 @@ def _iter_questions(path: Path) -> Iterator[Row]:
         for paragraph in _read_list(article, "paragraphs", where=where):
             context = paragraph.get("context") if isinstance(paragraph, dict) else None
             if not isinstance(context, str):
-                raise FileFormatError(f"{where} has a paragraph without a context; is it a SQuAD file?")
+                raise FileFormatError(f"{where}: has a paragraph without a context; give a SQuAD file")
             for content in _read_list(paragraph, "qas", where=where):
                 number += 1
                 title = str(article.get("title", ""))
@@ -485,7 +486,7 @@ def _iter_questions(path: Path) -> Iterator[Row]:
 def _read_list(value: Any, key: str, *, where: str) -> list[Any]:
     found = value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, list):
-        raise FileFormatError(f"{where} has no list {key!r}; is it a SQuAD file?")
+        raise FileFormatError(f"{where}: has no list {key!r}; give a SQuAD file")
     return found
 
 
@@ -499,7 +500,7 @@ def _build_question(row: Row, *, has_impossible: bool) -> SpanExample:
         raise BadRow("is_impossible is neither true nor false", quote(content["id"]))
     if is_impossible and not has_impossible:
         raise BadRow("a question without an answer, which SQuAD 1.1 does not have", quote(content["id"]))
-    # An impossible question may have plausible answers, which answer another one.
+    # The plausible answers of an impossible question are not correct.
     answers = () if is_impossible else parse_answers(content.get("answers", []), context=context)
     title = row.values["title"]
     return SpanExample(content["id"], content["question"], context, answers, is_impossible, title)
@@ -507,7 +508,7 @@ def _build_question(row: Row, *, has_impossible: bool) -> SpanExample:
 
 @dataclass(frozen=True)
 class RaceTask(PublishedTask):
-    """RACE: a folder `{middle,high}/*.txt` for each split, one passage in each file."""
+    """RACE: for each split a folder `{middle,high}/*.txt` with a passage in each file."""
 
     table: ClassVar[str] = "multiple-choice"
 
@@ -518,16 +519,16 @@ class RaceTask(PublishedTask):
     def iter_examples(
         self, path: Path, *, split: str, problems: Problems, is_labeled: bool = True
     ) -> Iterator[Numbered[ChoiceExample]]:
-        """Yield the questions in the order of the files' numbers; a question's id is its file and index.
+        """Yield the questions in the order of the file numbers; the id of a question is its file and index.
 
-        The answers are letters, and may be missing altogether, as in a test set.
+        Answers are letters; a file may have no answers, as in a test set.
         """
         number = 0
         for level in RACE_LEVELS:
             files = sorted((path / level).glob("*.txt"), key=lambda each: (len(each.name), each.name))
             if not files:
                 raise FileFormatError(
-                    f"{path / level}: no passages (*.txt) there; give the folder that has train/middle"
+                    f"{path / level}: has no passages (*.txt); give the folder that contains train/middle"
                 )
             for file in files:
                 for example in _read_passage(file, level=level):
@@ -541,28 +542,28 @@ def _read_passage(path: Path, *, level: str) -> list[ChoiceExample]:
     content = read_json(path)
     article = content.get("article") if isinstance(content, dict) else None
     if not isinstance(article, str):
-        raise FileFormatError(f"{path}: has no text 'article'; is it a passage of RACE?")
+        raise FileFormatError(f"{path}: has no text 'article'; give a file of RACE")
     lists: list[list[Any]] = []
     for key in ("questions", "options", "answers"):
         found = content.get(key, [None] * len(lists[0]) if key == "answers" else None)
         if not isinstance(found, list):
-            raise FileFormatError(f"{path}: has no list {key!r}; is it a passage of RACE?")
+            raise FileFormatError(f"{path}: has no list {key!r}; give a file of RACE")
         lists.append(found)
     if len(set(map(len, lists))) > 1:
         raise FileFormatError(
             f"{path}: has {len(lists[0])} questions, {len(lists[1])} lists of options and {len(lists[2])} "
-            "answers; there should be as many of each"
+            "answers; give as many of each"
         )
     examples = []
     for index, (question, options, answer) in enumerate(zip(*lists, strict=True)):
         where = f"{path}: question {index + 1}"
         texts = [question, *options] if isinstance(options, list) else []
         if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
-            raise FileFormatError(f"{where} is not a text with a list of at least two options")
+            raise FileFormatError(f"{where}: give a text and a list of at least two options")
         try:
             label = None if answer is None else find_lettered_option(str(answer), tuple(options))
         except BadRow as bad:
-            raise FileFormatError(f"{where} has {bad.reason} ({bad.detail}); fix it") from bad
+            raise FileFormatError(f"{where}: has {bad.reason} ({bad.detail})") from bad
         name = f"{level}/{path.name}/{index}"
         examples.append(ChoiceExample(name, article, question, tuple(options), label, level))
     return examples
@@ -672,25 +673,26 @@ TABLE_TASKS: Mapping[str, TableTask] = {task.name: task for task in _TABLES}
 
 
 def list_tasks() -> list[str]:
-    """The names of all tasks, published ones and task types."""
+    """List the names of all tasks: published tasks and task types."""
     return [*PUBLISHED_TASKS, *TABLE_TASKS]
 
 
 def find_task(name: str) -> TaskDefinition:
-    """Find a task by name, in any case; an unknown one is rejected with the nearest."""
-    plain = name.lower()
-    plain = _ALIASES.get(plain, plain)
-    found = PUBLISHED_TASKS.get(plain) or TABLE_TASKS.get(plain)
-    if found is None:
-        raise InputError(f"no task {name!r}; {suggest(plain, ['pretraining', *list_tasks()])}")
-    return found
+    """Find a task by name, in any case; raise `InputError` with a suggestion for an unknown one."""
+    key = _ALIASES.get(name.lower(), name.lower())
+    task = PUBLISHED_TASKS.get(key) or TABLE_TASKS.get(key)
+    if task is None:
+        raise InputError(
+            f"unknown task {name!r}; {suggest(key, ['pretraining', *list_tasks()], lead='tasks:')}"
+        )
+    return task
 
 
 def find_trainable_task(name: str) -> TaskDefinition:
-    """Find a task that can be fine-tuned."""
+    """Find a task that has training examples; raise `InputError` for others."""
     task = find_task(name)
     if task.model_task != task.name:
         raise InputError(
-            f"{task.name} has no training examples; fine-tune {task.model_task} and evaluate that model"
+            f"{task.name} has no training examples; fine-tune on {task.model_task} and evaluate that model"
         )
     return task

@@ -1,4 +1,4 @@
-"""Classification of texts and pairs: one label, several labels, or a number; with or without early exit.
+"""Classification and regression of texts and pairs: one label, several labels or a number, with early exit.
 
 Shapes: T tokens, B sequences, D hidden width, K labels, L layers.
 """
@@ -56,7 +56,7 @@ from albert.tasks.task import (
 from albert.text.tokenizer import Tokenizer
 
 HEAD = "classification"
-# What an output of the model means: one label of several, any of several, or a number.
+# What the outputs of the model mean: one label of several, any of several, or a number.
 LabelKind = Literal["one", "several", "number"]
 # The index of a class, a number, or the indices of several classes; None if unknown.
 Label = int | float | tuple[int, ...] | None
@@ -67,10 +67,10 @@ _OUTPUTS: dict[LabelKind, str] = {"one": "one label", "several": "several labels
 _TASKS: dict[LabelKind, str] = {"one": "classification", "several": "multilabel", "number": "regression"}
 _METHODS: dict[LabelKind, str] = {"one": "classify", "several": "find_labels", "number": "rate"}
 NO_LABEL = "(no label)"
-MAX_CONFUSED = 200  # classes; a larger matrix cannot be shown
-MAX_NUMBER = 1e15  # sums of squares of larger ones overflow 32-bit floats
-_WIDE_NUMBER = 100.0  # a new head predicts about 0, and moves a few units in a hundred steps
-_TOLERANCE = 0.5  # how far a number may be off to count as correct
+MAX_CONFUSED = 200  # classes of a confusion matrix
+MAX_NUMBER = 1e15  # sums of squares of larger numbers overflow 32-bit floats
+_WIDE_NUMBER = 100.0  # a new head predicts about 0 and changes by a few units in 100 steps
+_TOLERANCE = 0.5  # the absolute error below which a number counts as correct
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +101,14 @@ class TextExample(Example):
 
     @property
     def shown_texts(self) -> dict[str, str]:
-        """The texts by their names in reports."""
+        """The texts by name, for reports."""
         return {"text": self.first} if self.second is None else {"first": self.first, "second": self.second}
 
 
 class TextColumns(tables.Columns):
-    """A text or a pair, and one label, several labels or a number (`label_kind`).
+    """The columns of a text or pair and its label: one, several or a number (`label_kind`).
 
-    Several labels are a list, or a text in which `label_separator` separates them.
+    Several labels are a list, or a text that is split at `label_separator`.
     """
 
     text: str = "text"
@@ -136,7 +136,7 @@ class TextColumns(tables.Columns):
         if self.label_kind == "number":
             number = tables.read_number(row, self.label)
             if abs(number) > MAX_NUMBER:
-                raise BadRow(f"a number in column {self.label!r} that is too large", f"{number:g}")
+                raise BadRow(f"a number in column {self.label!r} above {MAX_NUMBER:g}", f"{number:g}")
             return number
         assert labels is not None
         indices = [labels.index(name) for name in self.list_labels(row)]
@@ -199,12 +199,12 @@ class ClassificationConfig(TaskConfig):
     """The config of a classifier.
 
     Args:
-        label_kind: One label, several labels, or a number.
+        label_kind: What is predicted: one label, several labels, or a number.
         class_weights: The weight of each class in the loss, with a mean of 1 over the training examples.
         has_exits: The model has a classifier after each layer (early exit by patience, Zhou et al. 2020).
         patience: Skip the remaining layers once so many layers in a row agree with the one before; None runs
-            all of them.
-        exit_tolerance: Numbers that are less than this apart agree.
+            all layers.
+        exit_tolerance: Two layers agree if their numbers differ by less than this.
     """
 
     task_type: Literal["classification"] = "classification"
@@ -243,14 +243,14 @@ class ClassificationConfig(TaskConfig):
             numbers = {each.label for each in examples if isinstance(each, TextExample)}
             if len(numbers) == 1:
                 raise FileFormatError(
-                    f"{name}: all {len(examples):,} examples have the number {numbers.pop()}; at least 2 "
-                    "different ones are needed. Check the label column."
+                    f"{name}: all {len(examples):,} examples have the number {numbers.pop()}, but at least 2 "
+                    "different numbers are needed. Check the label column."
                 )
         labels = [each.label for each in train if isinstance(each, TextExample)]
         widest = max((abs(label) for label in labels if isinstance(label, int | float)), default=0.0)
         if widest > _WIDE_NUMBER:
             yield (
-                f"{source}: numbers reach {widest:,.0f}, and models learn small numbers best; divide them by "
+                f"{source}: labels reach {widest:,.0f}, but models learn small numbers best; divide them by "
                 f"about {widest / 5:,.0f}"
             )
 
@@ -273,7 +273,7 @@ class ClassificationConfig(TaskConfig):
         found = read_label_kind(loaded)
         if found is not None and found != self.label_kind:
             raise InputError(
-                f"{source}: predicts {_OUTPUTS[found]} (problem_type {PROBLEM_TYPES[found]}), and "
+                f"{source}: predicts {_OUTPUTS[found]} (problem_type {PROBLEM_TYPES[found]}), but "
                 f"{self.task} needs {_OUTPUTS[self.label_kind]}; give a model of {self.task}, or use the "
                 f"task {_TASKS[found]}"
             )
@@ -289,7 +289,7 @@ class ClassificationConfig(TaskConfig):
         assert isinstance(target, ClassificationConfig)
         if self.label_kind != target.label_kind:
             raise InputError(
-                f"{source}: was fine-tuned for {self.task} and predicts {_OUTPUTS[self.label_kind]}, and "
+                f"{source}: was fine-tuned for {self.task} and predicts {_OUTPUTS[self.label_kind]}, but "
                 f"{target.task} needs {_OUTPUTS[target.label_kind]}; give a model of {model_task}"
             )
 
@@ -310,7 +310,7 @@ class ClassificationConfig(TaskConfig):
 
 
 def read_label_kind(loaded: Pretrained) -> LabelKind | None:
-    """Read the problem type; without one, a single output is a number, as in `transformers`."""
+    """Read the problem type of a folder; without one, a single output is a number, as in `transformers`."""
     kinds = {name: kind for kind, name in PROBLEM_TYPES.items()}
     is_number = count_outputs(loaded.model, HEAD) == 1
     return kinds.get(loaded.folder_config.problem_type or "", "number" if is_number else None)
@@ -318,7 +318,7 @@ def read_label_kind(loaded: Pretrained) -> LabelKind | None:
 
 @dataclass(frozen=True)
 class Classification:
-    """The most probable label of a text, and the probability of each label, which sum to 1."""
+    """The most probable label of a text, and the probabilities of all labels, which sum to 1."""
 
     label: str
     probability: float
@@ -327,15 +327,13 @@ class Classification:
 
 @dataclass(frozen=True)
 class LabelSet:
-    """Every label of a text with a probability above 0.5; the probabilities are independent."""
+    """All labels of a text with a probability above 0.5; the probabilities are independent."""
 
     labels: tuple[str, ...]
     probabilities: Mapping[str, float]
 
 
 TextOrPair = str | tuple[str, str]
-
-
 Batch = TaskBatch[NDArray[np.float32]]
 Examples = Sequence[TextExample]
 Answers = Sequence[Floats]
@@ -343,7 +341,7 @@ Answers = Sequence[Floats]
 
 @dataclass(frozen=True)
 class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Floats]):
-    """Predicts one of the labels, several of them, or a number for each text or pair. Answers are logits."""
+    """Predicts a label, several labels or a number for each text or pair; answers are logits [K]."""
 
     config: ClassificationConfig
     config_class: ClassVar[type[TaskConfig]] = ClassificationConfig
@@ -355,7 +353,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
 
     @property
     def heads(self) -> Heads:
-        """A classifier on the first token; with exits, also one after each layer before the last."""
+        """A classifier on [CLS]; with exits, also one after each layer before the last."""
         number = self.config.num_outputs
         return {HEAD: number, "exits": number} if self.config.has_exits else {HEAD: number}
 
@@ -366,7 +364,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return item.label is not None
 
     def build_batch(self, items: Sequence[EncodedText]) -> Batch:
-        """Labels are class indices, rows of zeros and ones, or numbers; zeros where there are none."""
+        """Collate items; labels are class indices, rows of 0 and 1, or numbers, and 0 if unknown."""
         labels = self._tabulate([item.label for item in items]).astype(np.float32)
         return build_task_batch([item.sequence for item in items], labels)
 
@@ -380,10 +378,10 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return {"task": len(batch.lengths)}
 
     def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
-        """Cross-entropy, binary cross-entropy or squared error.
+        """Compute the cross-entropy, the binary cross-entropy or the squared error.
 
-        With exits, the weighted mean over the layers, layer i with weight i, as published; the correct
-        predictions are those of the last layer, comparable to a model without exits.
+        With exits it is the weighted mean over the layers, layer i with weight i, as published; the correct
+        predictions are those of the last layer, as without exits.
         """
         if not self.config.has_exits:
             return {"task": self._compare(self._compute_logits(model, batch, depth=depth), batch)}
@@ -407,7 +405,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return total, (logits_BK.argmax(1) == labels_B).sum()
 
     def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
-        """The last layer is computed for the first token of each sequence only."""
+        """Compute the logits; the last layer runs on [CLS] only."""
         if self.config.has_exits:
             return self.predict_early(model, batch, patience=self.config.patience, depth=depth).logits_BK
         first_BD = model(batch.build_tokens(model.device), depth=depth, first_only=True).last_TD
@@ -426,16 +424,14 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return EarlyExitOutput(logits_BK, np.full(len(tokens.lengths), num_layers))
 
     def _agree(self, before_BK: Tensor, now_BK: Tensor) -> Tensor:
-        """Whether two layers predict the same for each sequence."""
+        """Return for each sequence whether two layers predict the same."""
         if self.config.label_kind == "number":
             return (now_BK - before_BK).abs().squeeze(1) < self.config.exit_tolerance
         if self.config.label_kind == "several":
             return ((now_BK > 0) == (before_BK > 0)).all(1)
         return now_BK.argmax(1) == before_BK.argmax(1)
 
-    def predict(
-        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedText], *, depth: int | None = None
-    ) -> list[Floats]:
+    def predict(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> list[Floats]:
         logits_BK = self._compute_logits(model, batch, depth=depth)
         return list(logits_BK.detach().cpu().numpy().astype(np.float64))
 
@@ -452,26 +448,26 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return list(merge_softmax(stacked) if self.config.label_kind == "one" else merge_sigmoid(stacked))
 
     def describe(self, answer: Floats, example: TextExample) -> dict[str, Any]:
-        """The number; or the label or labels, with the probability of each."""
+        """Describe the number, or the label or labels and all probabilities."""
         names, temperature = self.config.labels, self.config.temperature
         described: dict[str, Any] = {"id": example.id}
         if self.config.label_kind == "number":
             return {**described, "number": float(answer[0])}
         if self.config.label_kind == "one":
             described["label"] = names[int(answer.argmax())]
-            found = calibrate(answer, temperature=temperature)
+            probabilities = calibrate(answer, temperature=temperature)
         else:
             described["labels"] = [name for name, value in zip(names, answer, strict=True) if value > 0]
-            found = expit(answer / temperature)
-        return {**described, "probabilities": dict(zip(names, found.tolist(), strict=True))}
+            probabilities = expit(answer / temperature)
+        return {**described, "probabilities": dict(zip(names, probabilities.tolist(), strict=True))}
 
     def parse_inputs(self, *inputs: Any) -> list[TextExample]:
         examples = []
         for number, text in enumerate(require_list(inputs[0], "texts or of pairs"), start=1):
             parts: Any = (text,) if isinstance(text, str) else text
-            is_read = isinstance(parts, tuple | list) and len(parts) in (1, 2)
-            if not is_read or not all(isinstance(part, str) for part in parts):
-                raise InputError(f"text {number} is {repr(text)[:80]}; give a text (str), or a pair of texts")
+            is_tuple = isinstance(parts, tuple | list) and len(parts) in (1, 2)
+            if not is_tuple or not all(isinstance(part, str) for part in parts):
+                raise InputError(f"text {number} is {repr(text)[:80]}; give a text (str) or a pair of texts")
             examples.append(TextExample(str(number), *parts))
         return examples
 
@@ -484,14 +480,14 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return LabelSet(tuple(row["labels"]), probabilities)
 
     def _decide(self, answers: Answers) -> NDArray[Any]:
-        """Predicted class indices, tables of zeros and ones, or numbers."""
+        """Convert logits to class indices, tables of 0 and 1, or numbers."""
         logits = np.stack(answers)
         if self.config.label_kind == "number":
             return logits[:, 0]
         return logits.argmax(1) if self.config.label_kind == "one" else (logits > 0).astype(np.int64)
 
     def _list_golds(self, examples: Examples) -> NDArray[Any]:
-        golds = self._tabulate([example.label for example in examples])  # in 64 bits, as the table has them
+        golds = self._tabulate([example.label for example in examples])  # in float64, as in the table
         return golds if self.config.label_kind == "number" else golds.astype(np.int64)
 
     def prepare_scores(self, answers: Answers, examples: Examples) -> WeightedScores:
@@ -499,7 +495,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return prepare_metrics(self._decide(answers), golds=golds, metrics=self.config.metrics)
 
     def list_decisions(self, answers: Answers, examples: Examples) -> Decisions | None:
-        """Each of several labels is a decision of its own, with the two logits 0 and the label's."""
+        """List a decision for each example, or with logits 0 and its own for each of several labels."""
         if self.config.label_kind == "number":
             return None
         logits, golds = np.stack(answers), self._list_golds(examples)
@@ -535,11 +531,9 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         if self.config.label_kind == "number":
             assert isinstance(label, int | float)
             predicted = float(answer[0])
-            distance = abs(predicted - label)
-            is_correct = distance < _TOLERANCE
-            return ExampleResult(
-                example.id, texts, f"{label:g}", f"{predicted:.3f}", is_correct, distance, None
-            )
+            error = abs(predicted - label)
+            is_correct = error < _TOLERANCE
+            return ExampleResult(example.id, texts, f"{label:g}", f"{predicted:.3f}", is_correct, error, None)
         is_gold = np.isin(np.arange(len(self.config.labels)), example.label_indices)
         is_predicted = answer > 0
         names = np.array(self.config.labels, object)
@@ -560,7 +554,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
     @property
     def error_order(self) -> str:
         if self.config.label_kind == "number":
-            return "Sorted by the distance from the gold value, the largest first."
+            return "Sorted by absolute error, the largest first."
         return super().error_order
 
     def build_charts(self, results: Sequence[ExampleResult]) -> list[Chart]:
@@ -582,7 +576,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
     def predict_by_words(self, train: Examples, dev: Examples) -> list[Floats]:
         """Predict with a linear model of TF-IDF features.
 
-        The regularization is chosen on a part of the training examples; the dev set is not used.
+        Its regularization is chosen on a part of the training examples.
         """
 
         def fit(train: Examples, features: bag_of_words.Features, strength: float) -> list[Floats]:
@@ -592,12 +586,12 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
             if self.config.label_kind == "one":
                 num_labels = len(self.config.labels)
                 return list(bag_of_words.fit_logistic(features, labels, num_labels, strength=strength))
-            found = [bag_of_words.fit_logistic(features, row, 2, strength=strength) for row in labels.T]
-            return list(np.column_stack([logits[:, 1] - logits[:, 0] for logits in found]))
+            binary = [bag_of_words.fit_logistic(features, row, 2, strength=strength) for row in labels.T]
+            return list(np.column_stack([logits[:, 1] - logits[:, 0] for logits in binary]))
 
-        def prepare(train: Examples, held: Sequence[TextExample]) -> Callable[[float], float]:
-            features = self._build_features(train, held)
-            return lambda strength: self.score(fit(train, features, strength), held)["score"]
+        def prepare(train: Examples, held_out: Examples) -> Callable[[float], float]:
+            features = self._build_features(train, held_out)
+            return lambda strength: self.score(fit(train, features, strength), held_out)["score"]
 
         strength = bag_of_words.choose_strength(train, prepare)
         return fit(train, self._build_features(train, dev), strength)
@@ -611,7 +605,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
 def explain_choice(
     id: str, texts: Mapping[str, str], names: Sequence[str], logits: Floats, gold: int
 ) -> ExampleResult:
-    """Explain a decision between classes or options."""
+    """Build the result of an example with one of several classes or options."""
     predicted, logs = int(logits.argmax()), log_softmax(logits)
     loss, confidence = -float(logs[gold]), float(np.exp(logs[predicted]))
     return ExampleResult(id, texts, names[gold], names[predicted], predicted == gold, loss, confidence)

@@ -1,4 +1,4 @@
-"""Open the train and dev examples of a task, published or of a user's table, and check them."""
+"""Read and validate the train and dev sets of a task, published or of a user's table."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from albert.tasks.task import Example, TaskConfig
 
 @dataclass(frozen=True)
 class TaskData:
-    """The train and dev examples of a task; `config` is its config as far as the data gives it."""
+    """The train and dev examples of a task, its config as given by the data, and warnings."""
 
     config: TaskConfig
     train: tuple[Example, ...]
@@ -33,19 +33,11 @@ class TaskData:
 
     @property
     def fingerprint(self) -> str:
-        """Hash every example: a run resumes only with the data it began with."""
+        """The hash of all examples; a run can be resumed only with the same data."""
         digest = hashlib.sha256()
         for example in (*self.train, "dev", *self.dev):
             digest.update(repr(example).encode())
         return digest.hexdigest()
-
-    def score_baselines(self) -> dict[str, dict[str, float]]:
-        """Score every baseline of the task type on the dev set."""
-        task = build_task(self.config)
-        return {
-            name: task.score(predict(self.train, self.dev), self.dev)
-            for name, predict in task.list_baselines().items()
-        }
 
     def score_majority(self) -> float:
         """Score the majority baseline on the dev set; 0 if the task type has none."""
@@ -65,6 +57,9 @@ def open_task_data(
         dev: A table for the dev set.
         columns: The columns of a table.
         dev_share: The share of a table that is held out if there is no dev set.
+
+    Raises:
+        InputError: If the data cannot be read, have no labels, or `dev` or `columns` do not apply.
     """
     definition = find_trainable_task(name)
     if isinstance(definition, TableTask):
@@ -72,7 +67,8 @@ def open_task_data(
     if columns or dev is not None:
         extra = "columns" if columns else "--dev"
         raise InputError(
-            f"{name} has official files; leave {extra} out, or use a task type: {', '.join(TABLE_TASKS)}"
+            f"{extra} does not apply to the official files of {name}; remove it, or use a task type: "
+            f"{', '.join(TABLE_TASKS)}"
         )
     return _open_published(definition, Path(data))
 
@@ -99,28 +95,28 @@ def _open_tables(
     read, warnings = [table.problems], list(table.problems.describe())
     train = table.examples
     if dev_path is None:
-        train, held = hold_out(table.examples, share=dev_share, source=str(train_path))
+        train, dev_examples = hold_out(table.examples, share=dev_share, source=str(train_path))
         warnings.append(
-            f"{train_path}: {len(held):,} of {len(table.examples):,} examples are held out as the dev set"
+            f"{train_path}: held out {len(dev_examples):,} of {len(table.examples):,} examples as the dev set"
         )
-        if shared := count_shared(train, held):
+        if num_shared := count_shared(train, dev_examples):
             warnings.append(
-                f"{train_path}: {shared:,} of them share a text with a training example, because too many "
+                f"{train_path}: {num_shared:,} dev examples share a text with a training example: too many "
                 "rows have it; give a dev set with --dev"
             )
         dev_source = f"{train_path}, dev set"
     else:
         _check_file(dev_path, option="--dev")
-        found = read_table(dev_path, names, labels=table.labels)
-        held, dev_source = found.examples, str(dev_path)
-        read.append(found.problems)
-        warnings += found.problems.describe()
+        dev_table = read_table(dev_path, names, labels=table.labels)
+        dev_examples, dev_source = dev_table.examples, str(dev_path)
+        read.append(dev_table.problems)
+        warnings += dev_table.problems.describe()
         if dev_path.samefile(train_path):
-            warnings.append(f"{dev_path}: is also the training data, so dev scores mean nothing")
+            warnings.append(f"{dev_path}: is also the training data, so dev scores are meaningless")
     check_named(names, named=columns, read=read)
-    warnings += config.check_data(train, held, source=str(train_path), dev_source=dev_source)
+    warnings += config.check_data(train, dev_examples, source=str(train_path), dev_source=dev_source)
     warnings += _check_labels(config, train, source=train_path)
-    return TaskData(config, train, held, tuple(warnings))
+    return TaskData(config, train, dev_examples, tuple(warnings))
 
 
 def _find_tables(data: Path) -> tuple[Path, Path | None]:
@@ -148,8 +144,8 @@ def _check_labels(config: TaskConfig, train: Sequence[Example], *, source: objec
     """Warn about labels that look alike, and labels without training examples."""
     for one, other in Labels(config.labels).find_alike():
         yield (
-            f"{source}: the labels {quote(one)} and {quote(other)} differ only in case or white space; spell "
-            "them alike if they are one label"
+            f"{source}: labels {quote(one)} and {quote(other)} differ only in case or white space; use one "
+            "spelling if they are the same label"
         )
     seen = {index for example in train for index in example.label_indices}
     missing = [name for index, name in enumerate(config.labels) if index not in seen]

@@ -1,8 +1,8 @@
-"""Sentence embeddings: vectors that are close if texts mean the same, trained on pairs (InfoNCE).
+"""Sentence embeddings: similar vectors for texts with the same meaning, trained on pairs (InfoNCE).
 
-Texts of a pair are pulled together, and away from the other pairs of their batch (in-batch negatives). A text
-without a second one is paired with itself under another dropout (SimCSE). The vector of a text is the mean
-over all its tokens, [CLS] and [SEP] included, as in sentence-transformers.
+The other pairs of a batch are negatives. A text without a second one is paired with itself under another
+dropout mask (SimCSE). The vector of a text is the mean over all its tokens, [CLS] and [SEP] included, as in
+sentence-transformers.
 
 Shapes: T tokens, B pairs, S sequences, D hidden width.
 """
@@ -49,11 +49,11 @@ from albert.text.tokenizer import Tokenizer
 Vector = NDArray[np.float32]
 EMBEDDING_METRICS = ("spearman", "pearson")
 _MAX_RANK_GAP = 0.1  # of a correct pair, as a share of all pairs
-_ROWS = 1024  # first texts that are compared with all second ones at a time
+_NUM_ROWS = 1024  # first texts that are compared with all second ones at a time
 
 
 class SimilarityColumns(Columns):
-    """Texts, or pairs that mean the same, and how similar they are, if the table has a score."""
+    """The columns of texts, or of pairs with the same meaning, and optionally of their similarity."""
 
     text: str = "text"
     text_pair: str | None = None
@@ -87,7 +87,7 @@ class EncodedPair:
 
     @property
     def num_tokens(self) -> int:
-        """Both texts; a single one is encoded twice in training."""
+        """The tokens of both texts; a single text is encoded twice in training."""
         return len(self.first.ids) + len((self.second or self.first).ids)
 
     @property
@@ -99,9 +99,9 @@ class EmbeddingConfig(TaskConfig):
     """The config of an embedding model.
 
     Args:
-        similarity_temperature: Divides the cosines in training: the lower it is, the more the nearest
-            negatives count.
-        min_similarity: Pairs with a score below it are not trained on; the default is for STS-B's 0 to 5.
+        similarity_temperature: Divides the cosines in training; a lower one gives the nearest negatives more
+            weight.
+        min_similarity: Skip pairs with a lower score in training; the default is for STS-B's 0 to 5.
     """
 
     task_type: Literal["embedding"] = "embedding"
@@ -123,25 +123,25 @@ class EmbeddingConfig(TaskConfig):
         )
 
     def check_answers(self, target: TaskConfig, *, source: str, model_task: str) -> None:
-        """Similarities also answer tasks with a number for a pair, such as STS-B."""
+        """Accept also targets with a number for each pair, such as STS-B, which similarities predict."""
         if not target.has_numeric_label:
             super().check_answers(target, source=source, model_task=model_task)
 
     def check_data(
         self, train: Sequence[Example], dev: Sequence[Example], *, source: str, dev_source: str
     ) -> Iterator[str]:
-        """Raise `InputError` if the dev set has single texts, or scores for some pairs only."""
+        """Raise `InputError` if the dev set has single texts, or scores for only some pairs."""
         texts = [each for each in dev if isinstance(each, TextExample)]
         for text in texts:
             if text.second is None:
                 raise InputError(
-                    f"{dev_source}: text {quote(text.id)} has no second text, and embeddings are evaluated "
-                    "on pairs; give pairs with --dev, and name their column: columns.text_pair=paraphrase"
+                    f"{dev_source}: text {quote(text.id)} has no second text, but embeddings are evaluated "
+                    "on pairs; give pairs with --dev, and set columns.text_pair to their column"
                 )
             if (text.label is None) != (texts[0].label is None):
                 raise InputError(
                     f"{dev_source}: only one of the pairs {quote(texts[0].id)} and {quote(text.id)} has a "
-                    "score; give all of them one, or none"
+                    "score; give all pairs a score, or none"
                 )
         yield from ()
 
@@ -152,7 +152,7 @@ class EmbeddingConfig(TaskConfig):
 
 @dataclass(frozen=True, eq=False)
 class PairVectors:
-    """The vectors of a pair, with length 1; a single text has no second."""
+    """The vectors of a pair, of length 1; a single text has no second one."""
 
     first: Vector
     second: Vector | None = None
@@ -165,7 +165,7 @@ class PairVectors:
 
 @dataclass(frozen=True)
 class PairTexts:
-    """The texts of a batch by number, equal texts with the same one; a single text is its own second."""
+    """The indices of the texts of a batch; equal texts have the same, and a single text is its own second."""
 
     firsts_B: Ints
     seconds_B: Ints
@@ -173,7 +173,7 @@ class PairTexts:
 
     @property
     def related_BB(self) -> NDArray[np.bool_]:  # noqa: N802 - an array carries its shape in its name
-        """Which pairs have a text in common, and are no negatives of each other."""
+        """Which pairs have a text in common, so that they are not negatives of each other."""
         first_B1, second_B1 = self.firsts_B[:, None], self.seconds_B[:, None]
         is_first_BB = (first_B1 == self.firsts_B) | (first_B1 == self.seconds_B)
         found_BB: NDArray[np.bool_] = is_first_BB | is_first_BB.T | (second_B1 == self.seconds_B)
@@ -187,20 +187,20 @@ Answers = Sequence[PairVectors]
 
 @dataclass(frozen=True)
 class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
-    """Embeds texts. Answers are the vectors of a pair."""
+    """Embeds texts; answers are the vectors of a pair."""
 
     config: EmbeddingConfig
     config_class: ClassVar[type[TaskConfig]] = EmbeddingConfig
     method = "embed"
     uses_in_batch_negatives = True
-    error_order = "Sorted by the distance from the gold value, the largest first."
+    error_order = "Sorted by the difference of ranks, the largest first."
 
     @property
     def heads(self) -> Heads:
         return {}
 
     def encode(self, examples: Examples, tokenizer: Tokenizer) -> list[EncodedPair]:
-        """`[CLS] text [SEP]` for each text."""
+        """Encode each text as `[CLS] text [SEP]`."""
         encode = partial(iter_encoded_texts, tokenizer=tokenizer, max_length=self.config.max_length)
         firsts = encode(TextExample(each.id, each.first) for each in examples)
         seconds = encode(TextExample(each.id, each.second) for each in examples if each.second is not None)
@@ -213,17 +213,17 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         return items
 
     def has_label(self, item: EncodedPair) -> bool:
-        """Whether a pair is not rated below `min_similarity`."""
+        """Return whether a pair has no score or one of at least `min_similarity`."""
         score = item.label
         return score is None or (not isinstance(score, tuple) and score >= self.config.min_similarity)
 
     def check_train(self, items: Sequence[EncodedPair], model: AlbertModel) -> None:
-        """Raise `InputError` for single texts without dropout: both views of a text would be the same."""
+        """Raise `InputError` for single texts without dropout: both views of a text would be equal."""
         num_single, config = sum(item.second is None for item in items), model.config
         if num_single and not (config.hidden_dropout_prob or config.attention_probs_dropout_prob):
             raise InputError(
-                f"dropout is 0, and {num_single:,} of {len(items):,} examples have no second text: only "
-                "dropout makes two views of such a text; set dropout=0.1, or give pairs"
+                f"dropout is 0, but {num_single:,} of {len(items):,} examples have no second text and are "
+                "compared with themselves under another dropout mask; set dropout=0.1, or give pairs"
             )
 
     def explain_no_labels(self, examples: Examples) -> str:
@@ -237,10 +237,10 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         )
 
     def build_batch(self, items: Sequence[EncodedPair]) -> Batch:
-        """All first texts, then all second ones; a single text again."""
+        """Collate all first texts, then all second ones; a single text is repeated."""
         sequences = [item.first for item in items] + [item.second or item.first for item in items]
-        numbers: dict[tuple[int, ...], int] = {}
-        texts_S = np.array([numbers.setdefault(each.ids, len(numbers)) for each in sequences], dtype=np.int64)
+        indices: dict[tuple[int, ...], int] = {}
+        texts_S = np.array([indices.setdefault(each.ids, len(indices)) for each in sequences], dtype=np.int64)
         has_second_B = np.array([item.second is not None for item in items], dtype=np.bool_)
         labels = PairTexts(texts_S[: len(items)], texts_S[len(items) :], has_second_B)
         return build_task_batch(sequences, labels)
@@ -251,30 +251,28 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
     def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Compute InfoNCE in both directions, half of each, summed.
 
-        Correct are first texts whose second is the nearest. Each process compares the pairs of its own share:
-        with more processes there are fewer negatives, and `batch_size` should grow with them.
+        A prediction is correct if the second text is the nearest. Each process compares only its own share of
+        the pairs, so `batch_size` should grow with the number of processes.
         """
         vectors_SD = self._embed(model, batch, depth=depth)
         num_pairs = len(batch.labels.firsts_B)
         with torch.autocast(vectors_SD.device.type, enabled=False):  # a cosine in bf16 has two digits
             cosines_BB = vectors_SD[:num_pairs] @ vectors_SD[num_pairs:].T
-        is_left_out_BB = batch.labels.related_BB & ~np.eye(num_pairs, dtype=np.bool_)
-        mask_BB = torch.from_numpy(is_left_out_BB).to(cosines_BB.device, non_blocking=True)
+        is_masked_BB = batch.labels.related_BB & ~np.eye(num_pairs, dtype=np.bool_)
+        mask_BB = torch.from_numpy(is_masked_BB).to(cosines_BB.device, non_blocking=True)
         logits_BB = (cosines_BB / self.config.similarity_temperature).masked_fill(mask_BB, -torch.inf)
         labels_B = torch.arange(num_pairs, device=logits_BB.device)
-        forth, back = (F.cross_entropy(each, labels_B, reduction="sum") for each in (logits_BB, logits_BB.T))
-        return {"task": ((forth + back) / 2, (logits_BB.argmax(1) == labels_B).sum())}
+        totals = [F.cross_entropy(each, labels_B, reduction="sum") for each in (logits_BB, logits_BB.T)]
+        return {"task": ((totals[0] + totals[1]) / 2, (logits_BB.argmax(1) == labels_B).sum())}
 
     def _embed(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
-        """The vector of each sequence, with length 1."""
+        """Compute the vector of each sequence, of length 1."""
         tokens = batch.build_tokens(model.device)
         parts = model(tokens, depth=depth).last_TD.float().split(tokens.lengths)
         return F.normalize(torch.stack([part_TD.mean(0) for part_TD in parts]), dim=1)
 
-    def predict(
-        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedPair], *, depth: int | None = None
-    ) -> list[PairVectors]:
-        """Embed each pair; if no text has a second, none is read twice."""
+    def predict(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> list[PairVectors]:
+        """Embed each pair; if all texts are single, each is encoded only once."""
         has_second_B = batch.labels.has_second_B
         num_pairs = len(has_second_B)
         if not has_second_B.any():
@@ -289,7 +287,7 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         ]
 
     def ensemble(self, members: Sequence[Answers]) -> list[PairVectors]:
-        """Concatenate the vectors, with length 1: their cosine is the mean of the models' cosines."""
+        """Concatenate the vectors, of length 1: their cosine is the mean of the models' cosines."""
 
         def join(vectors: Sequence[Vector]) -> Vector:
             joined: Vector = np.concatenate(vectors) / np.float32(len(vectors) ** 0.5)
@@ -303,7 +301,7 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         return merged
 
     def describe(self, answer: PairVectors, example: TextExample) -> dict[str, Any]:
-        """The similarity of a pair, from -1 to 1; the vector of a single text."""
+        """Describe the similarity of a pair, from -1 to 1, or the vector of a single text."""
         if answer.second is None:
             return {"id": example.id, "embedding": answer.first.tolist()}
         return {"id": example.id, "similarity": answer.similarity}
@@ -313,27 +311,27 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         for example in examples:
             if not isinstance(example.label, int | float):
                 raise InputError(
-                    f"the pair {example.id!r} has no score, and others have one; give all one, or none"
+                    f"pair {example.id!r} has no score, but others do; give all pairs a score, or none"
                 )
         return prepare_metrics(
             [answer.similarity for answer in answers],
             golds=[example.label for example in examples],
             metrics=EMBEDDING_METRICS,
-            judged_by=EMBEDDING_METRICS[:1],
+            score_metrics=EMBEDDING_METRICS[:1],
         )
 
     def score(self, answers: Answers, examples: Examples) -> dict[str, float]:
-        """Score the correlation with the gold scores; without them, how often the second text is found."""
+        """Compute the correlations with the gold scores, or without them the retrieval accuracy."""
         for example in examples:
             if example.second is None:
-                raise InputError(f"text {example.id!r} has no second text; score on pairs, such as STS-B's")
+                raise InputError(f"text {example.id!r} has no second text; give pairs, such as STS-B's")
         if any(example.label is not None for example in examples):
             return super().score(answers, examples)
-        found = 100.0 * measure_retrieval(answers, examples)
-        return {"retrieval_accuracy": found, "score": found}
+        accuracy = 100.0 * measure_retrieval(answers, examples)
+        return {"retrieval_accuracy": accuracy, "score": accuracy}
 
     def find_intervals(self, answers: Answers, examples: Examples, *, seed: int) -> dict[str, Interval]:
-        """Estimate the intervals of correlations; the nearest of all texts depends on all examples."""
+        """Estimate the intervals of correlations; retrieval is not a mean over independent examples."""
         if any(example.label is None for example in examples):
             return {}
         return super().find_intervals(answers, examples, seed=seed)
@@ -348,9 +346,9 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
         rows = zip(examples, golds.tolist(), similarities.tolist(), gaps.tolist(), strict=True)
         return tuple(
             ExampleResult(
-                each.id, each.shown_texts, f"{gold:g}", f"{found:.3f}", gap < _MAX_RANK_GAP, gap, None
+                each.id, each.shown_texts, f"{gold:g}", f"{similarity:.3f}", gap < _MAX_RANK_GAP, gap, None
             )
-            for each, gold, found, gap in rows
+            for each, gold, similarity, gap in rows
         )
 
     def build_charts(self, results: Sequence[ExampleResult]) -> list[Chart]:
@@ -358,16 +356,16 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
 
 
 def measure_retrieval(answers: Answers, examples: Examples) -> float:
-    """The share of first texts whose own second text is the nearest of all second texts.
+    """Compute the share of first texts whose own second text is the nearest of all second texts.
 
-    The second of another pair with the same first text, or an equal second text, counts as well.
+    The second text of another pair with the same first or second text counts as correct, too.
     """
     firsts = np.stack([answer.first for answer in answers])
     seconds = np.stack([answer.second for answer in answers if answer.second is not None])
     num_correct = 0
-    for start in range(0, len(firsts), _ROWS):
-        nearest = (firsts[start : start + _ROWS] @ seconds.T).argmax(1)
-        for example, index in zip(examples[start : start + _ROWS], nearest, strict=True):
+    for start in range(0, len(firsts), _NUM_ROWS):
+        nearest = (firsts[start : start + _NUM_ROWS] @ seconds.T).argmax(1)
+        for example, index in zip(examples[start : start + _NUM_ROWS], nearest, strict=True):
             other = examples[index]
             num_correct += example.first == other.first or example.second == other.second
     return num_correct / len(firsts)

@@ -1,4 +1,4 @@
-"""Models that answer a task together: open them, align their labels, merge their answers, select members."""
+"""Ensembles: load models, align their labels, average their predictions, select members."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,17 +21,17 @@ _CHUNK = 2048  # examples that are encoded at a time
 class Member:
     """A model of an ensemble."""
 
-    name: str  # as the user gave it
-    path: Path  # its folder
-    config: TaskConfig  # its task
-    foreign: TaskConfig | None = None  # the task to open a folder with that has no task.json
-    order: tuple[int, ...] | None = None  # for each label of the ensemble the index of the model's own output
+    name: str  # as given by the user
+    path: Path
+    config: TaskConfig
+    foreign: TaskConfig | None = None  # the task of a folder without task.json
+    order: tuple[int, ...] | None = None  # for each label of the ensemble the index of the model's output
 
     def load(self, runtime: RuntimeSettings) -> FinetunedModel:
         return load_finetuned(self.path, target=self.foreign, runtime=runtime)
 
     def align(self, answers: Sequence[object]) -> list[object]:
-        """Bring the labels of answers into the order of the ensemble, at the model's temperature."""
+        """Reorder the labels of answers for the ensemble, and apply the model's temperature."""
         task = build_task(self.config)
         return [task.align(answer, self.order) for answer in answers]
 
@@ -51,13 +51,16 @@ def open_members(
         definition: The task.
         models: Folders, runs or hub names.
         runtime: Device and precision.
-        columns: The columns that the user names; others are those of the first model, if it was fine-tuned on
+        columns: The columns that the user set; others are those of the first model, if it was fine-tuned on
             such a table.
-        data: The data and the split, to find the labels of folders that do not name theirs.
+        data: The data and the split, from which the labels of folders without names are inferred.
         revision: The version of models on the hub.
+
+    Returns:
+        The members of the ensemble, and the columns of the table.
     """
     if definition.is_published and columns and data is not None:
-        raise InputError(f"{definition.name} has official files; leave columns out, or use a task type")
+        raise InputError(f"columns do not apply to the official files of {definition.name}; remove them")
     paths = [resolve_source(model, revision=revision) for model in models]
     known = [read_config(path) for path in paths]
     first = known[0]
@@ -80,18 +83,18 @@ def open_members(
 
 
 def align_members(members: Sequence[Member], definition: TaskDefinition) -> tuple[Member, ...]:
-    """Find the order of the members' outputs: the task's labels, or the first member's for a table."""
+    """Align the outputs of all members with the task's labels, or for a table with the first member's."""
     first = members[0].config
     for member in members:
         if member.config.task_type != first.task_type:
             raise InputError(
-                f"{member.name}: was fine-tuned for {member.config.task}, and {members[0].name} for "
-                f"{first.task}; the models of an ensemble must have the same task type"
+                f"{member.name}: was fine-tuned for {member.config.task}, but {members[0].name} for "
+                f"{first.task}; give models of one task type"
             )
     labels = definition.config.labels or first.labels
     if not labels:
         return tuple(members)
-    # A label may be spelled as it is, in lower case, or as in the files of a published task.
+    # Labels may also be in lower case, or spelled as in the files of a published task.
     spellings = {name: index for index, name in enumerate(labels)}
     for names in ([name.lower() for name in labels], definition.official_labels):
         for index, name in enumerate(names):
@@ -111,19 +114,19 @@ def align_members(members: Sequence[Member], definition: TaskDefinition) -> tupl
 
 
 def merge_configs(members: Sequence[Member], definition: TaskDefinition) -> TaskConfig:
-    """The config by which the merged answers are scored and described."""
+    """Build the config by which merged answers are scored and described."""
     configs = [member.config for member in members]
     return configs[0].merge(configs, definition.config, is_published=definition.is_published)
 
 
 def merge_answers(task: AnyTask, members: Sequence[Sequence[object]]) -> list[object]:
-    """Merge the answers of each model into one for each example; a single model's stay as they are."""
+    """Merge the answers of several models into one for each example; those of one model are unchanged."""
     return list(members[0]) if len(members) == 1 else task.ensemble(members)
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Models that answer one task, and the answers of each to the same examples."""
+    """Several models and their answers to the same examples."""
 
     definition: TaskDefinition
     members: tuple[Member, ...]
@@ -158,8 +161,8 @@ def predict_ensemble(
     depth: int | None,
     reporter: Reporter,
 ) -> Ensemble:
-    """Compute the answers of each model to all examples; one model is in memory at a time."""
-    found = []
+    """Predict all examples with each model; one model is in memory at a time."""
+    all_answers = []
     for number, member in enumerate(members):
         answers: list[object] = []
         model = member.load(runtime)
@@ -167,32 +170,32 @@ def predict_ensemble(
             answers += model.predict(examples[start : start + _CHUNK], depth=depth)
             share = (number + len(answers) / len(examples)) / len(members)
             reporter.show("evaluate", f"{member.name}: {len(answers):,} answers", fraction=share)
-        found.append(member.align(answers))
-        for told in model.describe_truncated(len(examples)):
-            reporter.say(told)
-    return Ensemble(definition, members, tuple(found), examples)
+        all_answers.append(member.align(answers))
+        for warning in model.describe_truncated(len(examples)):
+            reporter.say(warning)
+    return Ensemble(definition, members, tuple(all_answers), examples)
 
 
 def choose_members(
     num_members: int, score: Callable[[Sequence[int]], float]
 ) -> tuple[list[int], list[float]]:
-    """Select forward: the best model, then each time the one that helps most, until none helps.
+    """Select members greedily: the best model, then each time the one that improves the score most.
 
     Args:
-        num_members: The number of models to choose from.
-        score: The score of the models with these indices together; of equals the first is taken.
+        num_members: The number of candidates.
+        score: Returns the score of the ensemble of the models with these indices.
 
     Returns:
         The indices in the order in which they were added, and the score after each.
     """
     chosen: list[int] = []
-    reached: list[float] = []
-    left = list(range(num_members))
-    while left:
-        scores = [score([*chosen, index]) for index in left]
+    steps: list[float] = []
+    remaining = list(range(num_members))
+    while remaining:
+        scores = [score([*chosen, index]) for index in remaining]
         best = max(scores)
-        if chosen and best <= reached[-1]:
+        if chosen and best <= steps[-1]:
             break
-        chosen.append(left.pop(scores.index(best)))
-        reached.append(best)
-    return chosen, reached
+        chosen.append(remaining.pop(scores.index(best)))
+        steps.append(best)
+    return chosen, steps

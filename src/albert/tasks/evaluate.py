@@ -1,4 +1,8 @@
-"""Evaluate fine-tuned models on a task: predict, score with intervals, analyze errors, write the files."""
+"""Evaluate fine-tuned models on a task: predict, score with intervals, analyze errors, write files.
+
+A figure is never computed on the examples that it was tuned on without a mark: a selection is scored on the
+other half, and calibration on the training dev set is cross-fitted.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -51,7 +55,7 @@ EXITS_NAME = "exits.json"
 
 @dataclass(frozen=True)
 class MemberScore:
-    """The scores of one model of an ensemble, on the examples that the ensemble is scored on."""
+    """The scores of one model of an ensemble, on the same examples as the ensemble."""
 
     name: str
     scores: Mapping[str, float]
@@ -60,9 +64,9 @@ class MemberScore:
 
 @dataclass(frozen=True)
 class Selection:
-    """How the members of an ensemble were chosen, on examples that have no part in its scores.
+    """The selection of an ensemble's members, on examples that are not in its scores.
 
-    `steps` are the names in the order in which they were added, and the score at each step.
+    `steps` are the names of the members in the order in which they were added, with the score after each.
     """
 
     chosen_on: str
@@ -72,16 +76,17 @@ class Selection:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How well the probabilities are calibrated.
+    """The calibration of the probabilities.
 
     Args:
-        temperature: The one in use; None if each member has its own.
-        ece: The expected calibration error, 0 to 1.
+        temperature: The temperature in use; None if each member has its own.
+        ece: The expected calibration error, from 0 to 1.
         loss: The mean -log p of the gold labels.
-        best_temperature: A further temperature that would be best here; above 1 the model is overconfident.
-        bins: The predictions by their confidence.
-        is_tuned_here: Whether a temperature was chosen on these examples: then `ece`, `loss` and `bins` are
-            cross-fitted, each half at temperatures chosen on the other.
+        best_temperature: The further temperature that fits these examples best; above 1 the model is
+            overconfident.
+        bins: The predictions by confidence.
+        is_tuned_here: Whether a temperature was chosen on these examples; then `ece`, `loss` and `bins` are
+            cross-fitted, each half at temperatures chosen on the other half.
     """
 
     temperature: float | None
@@ -94,24 +99,28 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The answers of models to the examples of a split, and their scores.
+    """The predictions of a model or an ensemble for a split, and their scores.
 
     Args:
-        num_scored: The number of examples that had no part in the selection; what follows is about these.
-        scores: Metrics in points of 100; `score` is the main one. Empty for a split without labels.
+        models: The names of the models; with a selection, the selected ones.
+        built: The task that scores and describes the predictions.
+        answers: The predictions for all examples, in the form of the task type.
+        num_scored: The number of examples that were not used for the selection; only these are scored.
+        scores: Metrics in points of 100, of which `score` is the main one; empty without labels.
+        intervals: The 95% bootstrap intervals of the metrics.
     """
 
     task: str
     split: str
     data: str
-    models: tuple[str, ...]  # the models; of an ensemble with a selection, the chosen ones
-    built: AnyTask  # the task that scores and describes the answers
+    models: tuple[str, ...]
+    built: AnyTask
     examples: tuple[Example, ...]
     answers: tuple[object, ...]
     problems: tuple[str, ...] = ()
     num_scored: int = 0
     scores: Mapping[str, float] = field(default_factory=dict)
-    intervals: Mapping[str, Interval] = field(default_factory=dict)  # 95% bootstrap intervals
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
     member_scores: tuple[MemberScore, ...] = ()
     selection: Selection | None = None
     classes: tuple[ClassScore, ...] = ()
@@ -140,28 +149,28 @@ def evaluate(
     seed: int = 0,
     reporter: Reporter | None = None,
 ) -> Evaluation:
-    """Score a fine-tuned model, or several as an ensemble.
+    """Evaluate a fine-tuned model, or several as an ensemble.
 
     Args:
         task: A published task or a task type, as in `finetune`.
-        model: Folder, run or hub name of a fine-tuned model; a list is an ensemble.
+        model: Folder, run or hub name of a fine-tuned model; a list of them is an ensemble.
         data: Task folder or table.
-        split: The split to score; the dev set by default.
-        columns: Names in a table that differ from those of the first model.
-        depth: The number of layers to run: fewer, or more if they all share their weights.
-        select: Choose the members of the ensemble on one half of the examples, and score the other.
-        needs_labels: Reject a split without labels, which is otherwise predicted and not scored.
+        split: The split; the dev set by default.
+        columns: Columns of a table that differ from those of the first model.
+        depth: The number of layers to run; more than the model has only if they share their weights.
+        select: Select the members of the ensemble on one half of the examples, and score the other half.
+        needs_labels: Reject a split without labels instead of predicting it without scores.
         device: auto, cpu, cuda, cuda:N or mps.
         revision: The version of models on the hub.
-        seed: Draws the intervals and the halves.
+        seed: The seed of the intervals and the halves.
         reporter: Receives progress and warnings.
 
     Returns:
-        Scores with intervals, per-example results, calibration and confusions.
+        Scores with intervals, per-example results, calibration and the confusion matrix.
 
     Raises:
-        InputError: If the models are for another task type or other labels, the table has no labels or
-            unknown ones, or there is nothing to select from.
+        InputError: If the models have another task type or other labels, the data have unknown or missing
+            labels, or there is only one model to select from.
 
     >>> found = albert.evaluate("classification", model="mood", data="reviews.csv")
     >>> print(found.scores["score"], found.intervals["score"].low)
@@ -169,9 +178,9 @@ def evaluate(
     models = [model] if isinstance(model, str | Path) else list(model)
     reporter, runtime, folder = reporter or NullReporter(), RuntimeSettings(device=device), Path(data)
     if not models:
-        raise InputError("0 models to evaluate; give at least 1")
+        raise InputError("no model to evaluate; give at least one")
     if select and len(models) < 2:
-        raise InputError("1 model to select from; give at least 2, or leave the selection out")
+        raise InputError("cannot select from 1 model; give at least 2, or remove the selection")
     definition = find_task(task)
     members, names = open_members(
         definition, models, runtime=runtime, columns=columns or {}, data=(folder, split), revision=revision
@@ -182,8 +191,8 @@ def evaluate(
     problems = (
         *found.problems,
         *(
-            f"{found.path}: {member.name} was trained on these examples, so its scores are too high; its "
-            "README.md has the scores on its dev set"
+            f"{found.path}: {member.name} was trained on these examples, so its scores are too high; see its "
+            "README.md for the scores on its dev set"
             for member in members
             if identity in member.config.learned_from
         ),
@@ -191,24 +200,24 @@ def evaluate(
     for problem in problems:
         reporter.say(problem)
     if select and not found.is_labeled:
-        raise InputError(f"{found.path}: has no labels to select members by; select on the dev set")
+        raise InputError(f"{found.path}: has no labels, so members cannot be selected; use the dev set")
     is_scorable = found.is_labeled or definition.config.is_scorable_without_labels
     if needs_labels and not is_scorable:
-        raise InputError(f"{found.path}: has no labels, so there is nothing to score or report")
+        raise InputError(f"{found.path}: has no labels, so it cannot be scored; use a labeled split")
 
-    everyone = predict_ensemble(
+    candidates = predict_ensemble(
         definition, members, found.examples, runtime=runtime, depth=depth, reporter=reporter
     )
     chosen, rows, selection = list(range(len(members))), list(range(len(found.examples))), None
     if select:
         half, rows = halve_examples(found.examples, seed=seed)
-        on_half = everyone.select_examples(half)
-        chosen, reached = choose_members(
+        on_half = candidates.select_examples(half)
+        chosen, scores = choose_members(
             len(members), lambda indices: on_half.select_members(indices).score()["score"]
         )
-        steps = tuple((members[index].name, score) for index, score in zip(chosen, reached, strict=True))
+        steps = tuple((members[index].name, score) for index, score in zip(chosen, scores, strict=True))
         selection = Selection(f"one half of {found.name}, and scored on the other", len(half), steps)
-    ensemble = everyone.select_members(chosen)
+    ensemble = candidates.select_members(chosen)
     evaluation = Evaluation(
         task=definition.name,
         split=found.name,
@@ -223,12 +232,12 @@ def evaluate(
     if not is_scorable:
         return evaluation
     reporter.show("evaluate", "scores and their intervals", fraction=1.0)
-    return _analyze(evaluation, everyone, chosen=chosen, rows=rows, identity=identity, seed=seed)
+    return _analyze(evaluation, candidates, chosen=chosen, rows=rows, identity=identity, seed=seed)
 
 
 def _analyze(
     evaluation: Evaluation,
-    everyone: Ensemble,
+    candidates: Ensemble,
     *,
     chosen: Sequence[int],
     rows: Sequence[int],
@@ -236,7 +245,7 @@ def _analyze(
     seed: int,
 ) -> Evaluation:
     """Score the answers to the examples at `rows`, and analyze the errors."""
-    scored = everyone.select_examples(rows)
+    scored = candidates.select_examples(rows)
     ensemble = scored.select_members(chosen)
     task, examples = evaluation.built, scored.examples
     answers = [evaluation.answers[row] for row in rows]
@@ -264,19 +273,19 @@ def _analyze(
 def measure_calibration(
     ensemble: Ensemble, answers: Sequence[object], *, is_tuned_here: bool = False, seed: int = 0
 ) -> Calibration | None:
-    """Measure how far confidence lies from accuracy; None if nothing is decided between classes.
+    """Measure the calibration; None if the task has no decisions between classes.
 
-    A temperature chosen on these examples (`is_tuned_here`) would be optimistic: then every model's answers
-    to each half are taken at the temperature that is best for it on the other half.
+    A temperature chosen on the same examples (`is_tuned_here`) would be optimistic. Then each half of the
+    examples is measured at the temperatures that are best on the other half.
     """
     task, examples, members = ensemble.task, ensemble.examples, ensemble.members
-    found = task.list_decisions(answers, examples)
-    if found is None:
+    all_decisions = task.list_decisions(answers, examples)
+    if all_decisions is None:
         return None
-    logits, golds = found
+    logits, golds = all_decisions
     temperatures = [member.config.temperature for member in members]
     temperature = temperatures[0] if len(members) == 1 else None
-    # Before the temperature, as the prior for 1 is about the model's own logits.
+    # On the logits before the temperature, for which the prior of 1 is meant.
     own = 1.0 if temperature is None else temperature
     best = fit_temperature(logits * own, golds=golds) / own
     if is_tuned_here and len(golds) > 1:
@@ -303,9 +312,15 @@ def measure_calibration(
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> list[Path]:
-    """Write an evaluation to a folder: all files, or none.
+    """Write all files of an evaluation to a folder, atomically.
 
-    An evaluation of the same split at `folder` is replaced; a folder with anything else is rejected.
+    An evaluation of the same split in `folder` is replaced.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        InputError: If the folder holds anything else.
     """
     from albert.tasks.report import write_report
 
@@ -314,7 +329,7 @@ def write_evaluation(folder: Path, evaluation: Evaluation) -> list[Path]:
     with atomic_dir(folder) as aside:
         write_json(aside / SCORES_NAME, summarize_evaluation(evaluation))
         pairs = zip(evaluation.answers, evaluation.examples, strict=True)
-        # In ASCII: a text may hold half a surrogate pair, or a character that some take for a new line.
+        # In ASCII, because a text may have half a surrogate pair or a line break of Unicode.
         lines = [f"{dump_json(evaluation.built.describe(answer, example))}\n" for answer, example in pairs]
         write_text(aside / PREDICTIONS_NAME, "".join(lines))
         if evaluation.scores:
@@ -327,22 +342,21 @@ def write_evaluation(folder: Path, evaluation: Evaluation) -> list[Path]:
 
 
 def check_folder(folder: Path, *, task: str, split: str) -> None:
-    """Raise `InputError` for a folder that holds anything but an evaluation of the same split."""
-    found = require_folder(folder, hint="choose another name")
-    if not found:
+    """Raise `InputError` if a folder holds anything but an evaluation of the same split."""
+    if not require_folder(folder, hint="choose another name"):
         return
     path = folder / SCORES_NAME
     scores = read_json(path) if path.is_file() else None
     if not isinstance(scores, dict) or (scores.get("task"), scores.get("split")) != (task, split):
         raise InputError(
-            f"{folder}: holds something else than an evaluation of {task} on {split}; choose another folder"
+            f"{folder}: is not empty and not an evaluation of {task} on {split}; choose another folder"
         )
     known = {SCORES_NAME, PREDICTIONS_NAME, REPORT_NAME, EXITS_NAME, *find_task(task).file_names}
     reject_other_content(folder, frozenset(known), doing="writing an evaluation there")
 
 
 def summarize_evaluation(evaluation: Evaluation) -> dict[str, Any]:
-    """Summarize the scores as JSON, without the single examples."""
+    """Summarize an evaluation as JSON, without per-example results."""
     parts = {
         "selection": evaluation.selection,
         "calibration": evaluation.calibration,

@@ -1,4 +1,4 @@
-"""Accuracy against speed of a model with early exits, for each depth and each patience."""
+"""Measure the accuracy and speed of a model with early exits, at each depth and each patience."""
 
 import time
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from albert.pretrained.folder import load_model, load_vocabulary
 from albert.tasks.catalogue import build_task, read_config
 from albert.tasks.task import AnyTask, Example, Item
 
-_Way = tuple[int | None, int]  # patience (or None) and depth
+_Mode = tuple[int | None, int]  # patience (None without early exit) and depth
 
 
 @dataclass(frozen=True)
 class ExitPoint:
-    """One way to run the model: with a patience, or (None) every text through `depth` layers.
+    """Score and speed of the model with a patience, or (None) with `depth` layers for all texts.
 
-    `seconds` is the time of all examples, and `speed` is relative to the whole model.
+    `seconds` is the time of all examples; `speed` is relative to the full model.
     """
 
     patience: int | None
@@ -42,7 +42,7 @@ class ExitPoint:
 
 @dataclass(frozen=True)
 class ExitCurve:
-    """The points of a model: every depth, of which the last is the whole model, and every patience."""
+    """The points of a model: all depths, the last of which is the full model, and all patiences."""
 
     depths: tuple[ExitPoint, ...]
     patiences: tuple[ExitPoint, ...]
@@ -50,13 +50,13 @@ class ExitCurve:
 
     @property
     def full(self) -> ExitPoint:
-        """Every layer for every text."""
+        """The full model: all layers for all texts."""
         return self.depths[-1]
 
     def choose(self, *, max_loss: float = 0.5) -> ExitPoint | None:
-        """Choose the fastest way that costs at most `max_loss` points; None where none is faster.
+        """Choose the fastest point with at most `max_loss` points less than the full model; None if none is.
 
-        A patience that no text ever meets goes through all layers, and is not a candidate.
+        A patience with which all texts use all layers is not a candidate.
         """
         others = [
             point
@@ -70,7 +70,7 @@ class ExitCurve:
 def measure_folder(
     folder: Path, examples: Sequence[Example], *, max_tokens: int = 2048, num_rounds: int = 5
 ) -> ExitCurve:
-    """Measure the curve of a fine-tuned folder; one without exits is rejected."""
+    """Measure the curve of a fine-tuned folder; raise `InputError` if it has no early exits."""
     config = read_config(folder)
     if config is None or not config.has_early_exits:
         raise InputError(f"{folder}: has no early exits; fine-tune a model with has_exits=true")
@@ -90,46 +90,46 @@ def measure_curve(
     max_tokens: int = 2048,
     num_rounds: int = 5,
 ) -> ExitCurve:
-    """Run the model at every depth and with every patience, once for the scores and `num_rounds` times timed.
+    """Run the model at each depth and with each patience, once for the scores and `num_rounds` times timed.
 
-    A time is the median over the rounds, and so is a speed: the whole model's time to it in each round.
+    Times are medians over rounds. Speeds are medians of the ratio to the full model in the same round.
     """
     if not items:
         raise InputError("no examples to measure; give labeled examples")
     lengths = [item.num_tokens for item in items]
 
-    def run(way: _Way) -> tuple[list[NDArray[np.float64]], float, float]:
+    def run(mode: _Mode) -> tuple[list[NDArray[np.float64]], float, float]:
         """Return the logits in the order of the items, the mean number of layers, and the seconds."""
-        begin, num_layers = time.perf_counter(), 0
+        start, num_layers = time.perf_counter(), 0
         logits: dict[int, NDArray[np.float64]] = {}
         for indices in iter_batches(lengths, max_tokens=max_tokens):
             batch = task.build_batch([items[index] for index in indices])
-            found = task.predict_early(model, batch, patience=way[0], depth=way[1])
-            logits.update(zip(indices, found.logits_BK.cpu().numpy().astype(np.float64), strict=True))
-            num_layers += int(found.num_layers.sum())
+            output = task.predict_early(model, batch, patience=mode[0], depth=mode[1])
+            logits.update(zip(indices, output.logits_BK.cpu().numpy().astype(np.float64), strict=True))
+            num_layers += int(output.num_layers.sum())
         return (
             [logits[index] for index in range(len(items))],
             num_layers / len(items),
-            time.perf_counter() - begin,
+            time.perf_counter() - start,
         )
 
     layers = range(1, model.config.num_hidden_layers + 1)
-    whole: _Way = (None, layers[-1])
-    # With a patience of all layers nothing leaves early: it shows what comparing layers costs.
-    ways = [*((None, depth) for depth in layers), *((patience, layers[-1]) for patience in layers)]
-    answers = {way: run(way)[:2] for way in ways}
-    # Forth and back, so that a machine that grows slower or faster favors nobody.
-    turns = [ways if number % 2 == 0 else ways[::-1] for number in range(num_rounds)]
-    rounds = [{way: run(way)[2] for way in turn} for turn in turns]
+    full: _Mode = (None, layers[-1])
+    # With a patience of all layers no text exits early, which shows the cost of comparing layers.
+    modes = [*((None, depth) for depth in layers), *((patience, layers[-1]) for patience in layers)]
+    answers = {mode: run(mode)[:2] for mode in modes}
+    # In alternating order, so that a drift of the machine's speed cancels out.
+    orders = [modes if number % 2 == 0 else modes[::-1] for number in range(num_rounds)]
+    rounds = [{mode: run(mode)[2] for mode in order} for order in orders]
     points = [
         ExitPoint(
-            patience=way[0],
-            depth=way[1],
+            patience=mode[0],
+            depth=mode[1],
             score=task.score(logits, examples)["score"],
             mean_layers=mean_layers,
-            seconds=median(seconds[way] for seconds in rounds),
-            speed=median(seconds[whole] / seconds[way] for seconds in rounds),
+            seconds=median(seconds[mode] for seconds in rounds),
+            speed=median(seconds[full] / seconds[mode] for seconds in rounds),
         )
-        for way, (logits, mean_layers) in answers.items()
+        for mode, (logits, mean_layers) in answers.items()
     ]
     return ExitCurve(tuple(points[: len(layers)]), tuple(points[len(layers) :]), len(items))

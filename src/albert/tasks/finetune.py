@@ -1,4 +1,7 @@
-"""Fine-tune a pretrained model on a task: open the data, train, score the best weights, write a folder."""
+"""Fine-tune a pretrained model on a task: read the data, train, score the best weights, write a folder.
+
+Weights are selected on the dev set, on which the temperature (or threshold) is fitted, too.
+"""
 
 import hashlib
 import re
@@ -50,16 +53,19 @@ RESULT_NAME = "result.json"
 SEEDS_NAME = "seeds.json"
 _SEED_NAME = re.compile(r"seed-\d+|\..*")
 _NUM_SAMPLED = 256  # items in which unknown tokens are counted
-_MANY_UNKNOWN, _TOO_MANY_UNKNOWN = 0.2, 0.9
-_NUM_TIMED = 200  # examples are enough to know the lengths
-_FIXED_SECONDS = 5.0  # reading, tokenizing, writing the model
+_MANY_UNKNOWN, _TOO_MANY_UNKNOWN = 0.2, 0.9  # shares of tokens
+_NUM_TIMED = 200  # examples that represent the lengths
+_FIXED_SECONDS = 5.0  # for reading, tokenizing and writing the model
 AnyJob = FinetuneJob[Example, Item, object, object]
 
 
 class FinetuneMetadata(RunMetadata):
-    """Metadata of a run: the task, the model it starts from, and hashes that identify both.
+    """The metadata of a fine-tuning run.
 
-    `guess` is the score of the majority baseline.
+    Args:
+        weights: The hash of the pretrained encoder.
+        examples: The hash of the train and dev examples.
+        guess: The score of the majority baseline on the dev set.
     """
 
     job: Literal["finetune"] = "finetune"
@@ -81,13 +87,13 @@ class FinetuneMetadata(RunMetadata):
 
 
 def read_finetune_run(run_dir: Path) -> tuple[FinetuneSettings, FinetuneMetadata]:
-    """Read the settings and the metadata of a run."""
+    """Read the settings and the metadata of a fine-tuning run."""
     return read_run(run_dir, FinetuneSettings, FinetuneMetadata)
 
 
 @dataclass(frozen=True)
 class FinetuneScores:
-    """The metrics of a model on the dev set, and the step that its weights are from."""
+    """The metrics of a model on the dev set, and the step of its weights."""
 
     metrics: Mapping[str, float]
     step: int
@@ -100,7 +106,7 @@ class FinetuneScores:
 
 @dataclass(frozen=True)
 class FinetuneResult:
-    """How a run ended; if it finished, the folder of its model and the scores on the dev set."""
+    """The result of `finetune`; `model_dir` and `scores` are None if the run was interrupted."""
 
     run_dir: Path
     settings: FinetuneSettings
@@ -133,7 +139,7 @@ def finetune(
         data: Task folder or table.
         out: The run folder.
         dev: A table for the dev set; by default a share of `data` is held out.
-        recipe: A name or a YAML file; chosen by the width of the model by default.
+        recipe: Name or YAML file of a recipe; by default it depends on the task and the model's width.
         overrides: Settings to change, as in "batch_size=16" (`FinetuneSettings`).
         revision: The version of a model on the hub.
         resume: Continue an interrupted run exactly where it stopped.
@@ -157,9 +163,9 @@ def finetune(
     name = str(recipe or choose_recipe(task, hidden_size=model_config.hidden_size))
     settings = read_finetune_recipe(name, overrides=overrides)
     build_autocast(settings.runtime)  # reject an unsupported precision
-    with open_distributed(settings.strategy, settings.runtime.device) as world, ExitStack() as held:
-        reporter = reporter if reporter is not None and world.is_main else NullReporter()
-        run_on_main(world, lambda: held.enter_context(claim_run(run_dir, resume=resume)))
+    with open_distributed(settings.strategy, settings.runtime.device) as context, ExitStack() as stack:
+        reporter = reporter if reporter is not None and context.is_main else NullReporter()
+        run_on_main(context, lambda: stack.enter_context(claim_run(run_dir, resume=resume)))
         opened = open_task_data(task, data, dev=dev, columns=settings.columns, dev_share=settings.dev_share)
         for problem in opened.problems:
             reporter.say(problem)
@@ -167,7 +173,7 @@ def finetune(
         config = complete_config(opened, settings, max_positions=limit)
         if settings.max_length > limit:
             reporter.say(
-                f"Using max_length={limit}, the model's number of positions, not {settings.max_length}."
+                f"Using max_length={limit}, the number of positions of the model, not {settings.max_length}."
             )
         network = load_start(str(source), build_task(config), settings)
         metadata = FinetuneMetadata(
@@ -183,26 +189,27 @@ def finetune(
             num_train=len(opened.train),
             num_dev=len(opened.dev),
         )
-        run_on_main(world, lambda: _check_run(run_dir, settings, metadata))
-        job = _build_job(opened, network, config, settings, tokenizer, reporter=reporter, world=world)
-        # Only now: examples that are rejected leave nothing behind.
-        run_on_main(world, lambda: _start_run(run_dir, job, metadata, opened))
-        newest = load_newest(run_dir, reporter=reporter, context=world)
-        outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, context=world)
+        run_on_main(context, lambda: _check_run(run_dir, settings, metadata))
+        job = _build_job(opened, network, config, settings, tokenizer, reporter=reporter, context=context)
+        # Only now, so that rejected examples leave nothing behind.
+        run_on_main(context, lambda: _start_run(run_dir, job, metadata, opened))
+        newest = load_newest(run_dir, reporter=reporter, context=context)
+        outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, context=context)
         if not outcome.is_finished:
-            return FinetuneResult(run_dir, settings, outcome, job.num_steps, None, None, world.is_main)
-        state = fetch_weights(network, world)
+            return FinetuneResult(run_dir, settings, outcome, job.num_steps, None, None, context.is_main)
+        state = fetch_weights(network, context)
         written = run_on_main(
-            world, lambda: _write_model(run_dir, job, state, metadata, tokenizer, outcome, reporter=reporter)
+            context,
+            lambda: _write_model(run_dir, job, state, metadata, tokenizer, outcome, reporter=reporter),
         )
-        scores = world.gather(written)[0]  # every process knows the scores: another seed may follow
+        scores = context.gather(written)[0]  # every process needs them, because another seed may follow
         return FinetuneResult(
-            run_dir, settings, outcome, job.num_steps, run_dir / MODEL_DIR, scores, world.is_main
+            run_dir, settings, outcome, job.num_steps, run_dir / MODEL_DIR, scores, context.is_main
         )
 
 
 def complete_config(opened: TaskData, settings: FinetuneSettings, *, max_positions: int) -> TaskConfig:
-    """Complete the config that the data gives with the lengths and options of the recipe."""
+    """Add the lengths and options of the recipe to the config of the data."""
     completed = opened.config.complete(settings, train=opened.train, max_positions=max_positions)
     learned_from = (identify_examples(opened.train), identify_examples((*opened.train, *opened.dev)))
     return completed.model_copy(
@@ -211,10 +218,10 @@ def complete_config(opened: TaskData, settings: FinetuneSettings, *, max_positio
 
 
 def load_start(source: str, task: AnyTask, settings: FinetuneSettings) -> AlbertModel:
-    """Load the encoder with the head of the task: the folder's, if it was trained on the same labels.
+    """Load the encoder with the head of the task.
 
-    Otherwise it is new, drawn from the seed; for a folder without task.json, also if the number of labels
-    differs.
+    The folder's head is used if it was trained on the same labels, or without task.json on the same number of
+    labels. Otherwise the head is new and initialized by the seed.
     """
     trained = read_config(resolve_source(source))
     dropouts = {
@@ -223,7 +230,7 @@ def load_start(source: str, task: AnyTask, settings: FinetuneSettings) -> Albert
         "classifier_dropout_prob": settings.head_dropout,
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NewWeightsWarning)  # a new head is what fine-tuning is for
+        warnings.simplefilter("ignore", NewWeightsWarning)  # a new head is expected
         model = load_model(
             source,
             heads=task.heads,
@@ -239,7 +246,7 @@ def load_start(source: str, task: AnyTask, settings: FinetuneSettings) -> Albert
 
 
 def identify_weights(model: AlbertModel) -> str:
-    """Hash the encoder; heads may be new."""
+    """Hash the weights of the encoder, without heads, which may be new."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.encoder.state_dict().items()):
         digest.update(name.encode())
@@ -251,20 +258,20 @@ def _check_run(run_dir: Path, settings: FinetuneSettings, metadata: FinetuneMeta
     """Raise `InputError` if a run is resumed with another task, model, settings, vocabulary or data."""
     if not has_run(run_dir):
         return
-    begun, known = read_finetune_run(run_dir)
+    known_settings, known = read_finetune_run(run_dir)
 
-    def check(what: str, now: str, then: str, *, was: str = "") -> None:
-        if now != then:
+    def check(what: str, given: str, expected: str, *, source: str = "") -> None:
+        if given != expected:
             raise InputError(
-                f"{run_dir}: its run has another {what}{was}; give that one, or choose another --out"
+                f"{run_dir}: was started with another {what}{source}; give that one, or choose another --out"
             )
 
-    # Another task or model may have another recipe, and other settings other data: causes come first.
+    # Causes before effects: another task or model may have other settings, and other settings other data.
     check("task", metadata.task.task, known.task.task)
-    check("model", metadata.weights, known.weights, was=f" ({known.model})")
-    reject_changes(run_dir, begun, asked=settings, free=FREE_KEYS, hint="choose another --out")
+    check("model", metadata.weights, known.weights, source=f" ({known.model})")
+    reject_changes(run_dir, known_settings, given=settings, free=FREE_KEYS, hint="choose another --out")
     check("vocabulary", metadata.vocabulary, known.vocabulary)
-    check("data", metadata.examples, known.examples, was=f" ({known.data})")
+    check("data", metadata.examples, known.examples, source=f" ({known.data})")
 
 
 def _start_run(run_dir: Path, job: AnyJob, metadata: FinetuneMetadata, opened: TaskData) -> None:
@@ -283,9 +290,9 @@ def _build_job(
     tokenizer: Tokenizer,
     *,
     reporter: Reporter,
-    world: DistributedContext,
+    context: DistributedContext,
 ) -> AnyJob:
-    """Encode the examples, warn about truncated and unknown text, and build the job of the loop."""
+    """Encode the examples, warn about truncated text and unknown tokens, and build the job."""
     task = build_task(config)
     reporter.show("reading", f"{len(opened.train):,} training examples")
     items = task.encode(opened.train, tokenizer)
@@ -295,7 +302,7 @@ def _build_job(
     task.check_train(train, model)
     if len(train) < len(items):
         reporter.say(
-            f"Skipped {len(items) - len(train):,} of {len(items):,} sequences without a usable label."
+            f"Skipped {len(items) - len(train):,} of {len(items):,} sequences without a usable label"
         )
     if warning := check_known_tokens(task, train, tokenizer):
         reporter.say(warning)
@@ -309,27 +316,24 @@ def _build_job(
         f"sequences; {len(opened.dev):,} dev examples"
     )
     replacement = TokenReplacement.of(tokenizer, share=settings.rename_share, seed=settings.seed)
-    job = FinetuneJob(model, task, settings, train, dev, opened.dev, world, replacement)
-    fault = settings.schedule.find_fault(job.num_steps)
-    if fault is not None:
-        raise InputError(fault)
+    job = FinetuneJob(model, task, settings, train, dev, opened.dev, context, replacement)
+    if error := settings.schedule.find_error(job.num_steps):
+        raise InputError(error)
     return job
 
 
 def check_known_tokens(task: AnyTask, items: Sequence[Item], tokenizer: Tokenizer) -> str | None:
-    """Return a warning if many tokens of the examples are unknown; raise `InputError` if almost all are."""
+    """Return a warning if many tokens are unknown to the vocabulary; raise `InputError` if almost all are."""
     ids = task.build_batch(items[:: 1 + len(items) // _NUM_SAMPLED]).ids_T
     is_text = (ids != tokenizer.cls_id) & (ids != tokenizer.sep_id)
     share = float((ids == tokenizer.unk_id).sum() / max(1, is_text.sum()))
     if share <= _MANY_UNKNOWN:
         return None
-    told = f"{share:.0%} of the tokens of the examples are unknown to the model's vocabulary"
+    message = f"{share:.0%} of the tokens of the examples are unknown to the model's vocabulary"
+    hint = "give a model of this language and script, or check the text column"
     if share > _TOO_MANY_UNKNOWN:
-        raise InputError(
-            f"{told}, at most {_TOO_MANY_UNKNOWN:.0%} may be; give a model of this language and script, or "
-            "check the text column"
-        )
-    return f"{told}: is the model of this language?"
+        raise InputError(f"{message}, more than {_TOO_MANY_UNKNOWN:.0%}; {hint}")
+    return f"{message}; {hint}"
 
 
 def _write_model(
@@ -342,7 +346,7 @@ def _write_model(
     *,
     reporter: Reporter,
 ) -> FinetuneScores:
-    """Write the model of the best evaluation, calibrated and scored on the dev set."""
+    """Write the model of the best evaluation, tuned and scored on the dev set."""
     progress = outcome.progress
     step, weights = progress.step, dict(state)
     if progress.best_step is not None and progress.best_step != progress.step:
@@ -373,7 +377,7 @@ def _format_card(
     seconds: float,
     step: int,
 ) -> str:
-    """Format the model card: the task, the recipe and the scores."""
+    """Format the model card with the task, the recipe and the scores."""
     optimizer = settings.optimizer
     rows = {
         "task": config.task,
@@ -382,7 +386,7 @@ def _format_card(
         "recipe": f"{metadata.recipe}: batches of {settings.batch_size}, {optimizer.name} with a peak "
         f"learning rate of {optimizer.learning_rate:.3g}, at most {config.max_length} tokens, seed "
         f"{settings.seed}",
-        "weights": f"of step {step:,}, the best on the dev set",
+        "weights": f"those of step {step:,}, the best on the dev set",
         "time": f"{format_seconds(seconds)} on {metadata.num_threads} threads",
         "temperature": f"{config.temperature:.3f}",
     }
@@ -395,7 +399,7 @@ def _format_card(
 
 {format_rows(rows)}
 
-On the dev set, on which the weights were selected (so expect slightly lower scores elsewhere):
+On the dev set, on which the weights were selected (expect slightly lower scores on other data):
 
 {format_rows(scores)}
 """
@@ -403,7 +407,7 @@ On the dev set, on which the weights were selected (so expect slightly lower sco
 
 @dataclass(frozen=True)
 class SeedRuns:
-    """The finished runs and the summary of their scores; `stopped` is a run that was interrupted."""
+    """The scores of finished runs by seed, and their summary; `stopped` is a run that was interrupted."""
 
     scores: dict[int, FinetuneScores]
     summary: SeedSummary | None
@@ -419,15 +423,15 @@ def finetune_seeds(
     resume: bool,
     reporter: Reporter,
 ) -> SeedRuns:
-    """Fine-tune with several seeds, one after the other, each in OUT/seed-N; summarize in seeds.json."""
+    """Fine-tune with several seeds, each in OUT/seed-N, and write a summary to seeds.json."""
     if has_run(out):
-        raise InputError(f"{out}: holds a run of a single seed; choose another --out for several")
+        raise InputError(f"{out}: already holds a run with one seed; choose another --out for several seeds")
     others = [name for name in require_folder(out) if not _SEED_NAME.fullmatch(name) and name != SEEDS_NAME]
     reject_foreign(out, others, what="seed")
-    begun = [seed for seed in seeds if has_run(out / f"seed-{seed}")]
-    if begun and not resume:
+    started = [seed for seed in seeds if has_run(out / f"seed-{seed}")]
+    if started and not resume:
         raise InputError(
-            f"{out}: already holds a run of seed {begun[0]}; add --resume, or choose another --out"
+            f"{out}: already holds a run with seed {started[0]}; add --resume, or choose another --out"
         )
     scores: dict[int, FinetuneScores] = {}
     for number, seed in enumerate(seeds, start=1):
@@ -440,11 +444,12 @@ def finetune_seeds(
     summary = summarize_seeds([each.score for each in scores.values()])
     best = max(scores, key=lambda seed: scores[seed].score)
     if is_first_process():
-        runs = list(scores.values())
+        all_scores = list(scores.values())
         content = {
             "scores": {str(seed): dict(each.metrics) for seed, each in scores.items()},
             "median": {
-                name: find_median([each.metrics[name] for each in runs]) for name in scores[best].metrics
+                name: find_median([each.metrics[name] for each in all_scores])
+                for name in scores[best].metrics
             },
             "spread": summary.spread,
             "best_seed": best,
@@ -456,7 +461,7 @@ def finetune_seeds(
 
 @dataclass(frozen=True)
 class Cost:
-    """An estimate of how long a run takes."""
+    """The estimated time of a run."""
 
     num_train: int
     num_dev: int
@@ -465,6 +470,7 @@ class Cost:
     seconds: float
 
     def describe(self) -> str:
+        """Describe the estimate in one line."""
         return (
             f"{self.num_train:,} training examples, {self.train_tokens:,.0f} tokens a run at "
             f"{self.tokens_per_second:,.0f} tokens/s: {format_seconds(self.seconds)} a run"
@@ -474,7 +480,7 @@ class Cost:
 def estimate_cost(
     task: str, *, model: Path, data: Path, recipe: str | None = None, overrides: Sequence[str]
 ) -> Cost:
-    """Estimate the time of a run by timing a few batches, with and without the backward pass."""
+    """Estimate the time of a run from a few batches, with and without the backward pass."""
     model_config = load_model(model, heads={}).config
     name = recipe or choose_recipe(task, hidden_size=model_config.hidden_size)
     settings = read_finetune_recipe(name, overrides=overrides)
@@ -482,7 +488,7 @@ def estimate_cost(
     config = complete_config(opened, settings, max_positions=model_config.max_position_embeddings)
     built, tokenizer = build_task(config), load_vocabulary(model)
     network = load_start(str(model), built, settings)
-    # For train and dev: items and tokens of all examples, and tokens per second.
+    # For train and dev: items and tokens of all examples, and tokens per second
     num_items, num_tokens, speeds = [], [], []
     for examples, is_training in ((opened.train, True), (opened.dev, False)):
         sample = examples[:: max(1, len(examples) // _NUM_TIMED)]
@@ -495,7 +501,7 @@ def estimate_cost(
     epochs = settings.num_epochs
     if settings.num_steps is not None:
         epochs = settings.num_steps * settings.batch_size / num_items[0]
-    num_evaluations = settings.num_evaluations + 1  # and once more for the model that is written
+    num_evaluations = settings.num_evaluations + 1  # one more for the model that is written
     seconds = epochs * num_tokens[0] / speeds[0] + num_evaluations * num_tokens[1] / speeds[1]
     return Cost(
         len(opened.train), len(opened.dev), epochs * num_tokens[0], speeds[0], seconds + _FIXED_SECONDS
@@ -505,20 +511,19 @@ def estimate_cost(
 def _measure_speed(
     model: AlbertModel, task: AnyTask, items: Sequence[Item], *, max_tokens: int, is_training: bool
 ) -> float:
-    """Measure tokens per second over batches of short, middle and long items, after a warm-up batch."""
+    """Measure tokens per second with batches of short, middle and long items, after a warm-up batch."""
     rows = list(iter_batches([item.num_tokens for item in items], max_tokens=max_tokens))
     chosen = rows[:: max(1, len(rows) // 3)]
-    parts = [[items[index] for index in indices] for indices in (chosen[0], *chosen)]
-    batches = [task.build_batch(own) for own in parts]
+    batches = [task.build_batch([items[index] for index in row]) for row in (chosen[0], *chosen)]
     model.train(is_training)
     num_tokens, start = 0, 0.0
     with torch.set_grad_enabled(is_training):
-        for number, (own, batch) in enumerate(zip(parts, batches, strict=True)):
+        for number, batch in enumerate(batches):
             if number == 1:
                 start = time.perf_counter()
             if is_training:
                 torch.stack([loss for loss, _ in task.compute_losses(model, batch).values()]).sum().backward()
             else:
-                task.predict(model, batch, own)
+                task.predict(model, batch)
             num_tokens += len(batch.ids_T) if number else 0
     return num_tokens / (time.perf_counter() - start)

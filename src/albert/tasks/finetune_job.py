@@ -22,11 +22,11 @@ from albert.training.step import Objective
 
 @dataclass(frozen=True)
 class TokenReplacement:
-    """At each step, replace a random `share` of the vocabulary by other tokens, the same in all texts.
+    """Replaces a random `share` of the vocabulary by other tokens at each step, the same in all texts.
 
-    What two texts have in common stays; what could be memorized about an example changes whenever it comes
-    again, so small models learn to compare texts (docs/log.md). The replacement depends on the seed and the
-    step only: a resumed run has the same, and so has every process.
+    What two texts have in common stays, but an example differs in each epoch, so small models learn to
+    compare texts instead of memorizing them (docs/log.md). The replacement depends only on the seed and the
+    step, so that it is the same in a resumed run and in all processes.
     """
 
     ordinary: Ints
@@ -36,7 +36,7 @@ class TokenReplacement:
 
     @staticmethod
     def of(tokenizer: Tokenizer, *, share: float, seed: int) -> "TokenReplacement | None":
-        """Build it for a vocabulary, without its special tokens; None if nothing is replaced."""
+        """Build the replacement for a vocabulary, except its special tokens; None if `share` is 0."""
         special = tokenizer.special_ids
         ordinary = np.array([i for i in range(tokenizer.vocab_size) if i not in special], dtype=np.int64)
         return TokenReplacement(ordinary, tokenizer.vocab_size, share, seed) if share else None
@@ -45,7 +45,7 @@ class TokenReplacement:
         return replace(batch, ids_T=self.draw_ids(step)[batch.ids_T])
 
     def draw_ids(self, step: int) -> Ints:
-        """Draw the id that replaces each id at a step."""
+        """Draw the new id of each token at a step."""
         generator = np.random.default_rng((self.seed, step))
         ids = np.arange(self.vocab_size)
         replaced = self.ordinary[generator.random(len(self.ordinary)) < self.share]
@@ -54,7 +54,7 @@ class TokenReplacement:
 
 
 class TaskLosses(nn.Module, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
-    """The model with the loss of its task, as the loop trains it."""
+    """A module that computes the losses of a task, with the model as a submodule."""
 
     def __init__(self, model: AlbertModel, task: Task[ExampleT, ItemT, LabelsT, AnswerT]) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class TaskLosses(nn.Module, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
 @dataclass(frozen=True)
 class FinetuneJob(Job[TaskBatch[LabelsT]], Generic[ExampleT, ItemT, LabelsT, AnswerT]):
-    """A pretrained model that is trained on the items `train` and evaluated on the items `dev`."""
+    """The fine-tuning job: train a model on the items `train` and evaluate it on the items `dev`."""
 
     model: AlbertModel
     task: Task[ExampleT, ItemT, LabelsT, AnswerT]
@@ -74,7 +74,7 @@ class FinetuneJob(Job[TaskBatch[LabelsT]], Generic[ExampleT, ItemT, LabelsT, Ans
     train: Sequence[ItemT]
     dev: Sequence[ItemT]
     dev_examples: Sequence[ExampleT]
-    world: DistributedContext = field(default_factory=DistributedContext)
+    context: DistributedContext = field(default_factory=DistributedContext)
     replacement: TokenReplacement | None = None
     name: str = "finetune"
 
@@ -86,7 +86,6 @@ class FinetuneJob(Job[TaskBatch[LabelsT]], Generic[ExampleT, ItemT, LabelsT, Ans
 
     @cached_property
     def objective(self) -> Objective[TaskBatch[LabelsT]]:
-        """The names and counts of losses that the loop needs."""
         shortest = min(self.train, key=lambda item: item.num_tokens)
         return Objective(
             names=self.task.objectives,
@@ -98,19 +97,19 @@ class FinetuneJob(Job[TaskBatch[LabelsT]], Generic[ExampleT, ItemT, LabelsT, Ans
         return TaskLosses(self.model, self.task)
 
     def iter_batches(self, first_step: int) -> Generator[list[TaskBatch[LabelsT]], None, None]:
-        """Build the micro-batches of each step: its share of a shuffled row of epochs."""
+        """Yield the micro-batches of each step, from the shuffled examples of each epoch."""
         order = ExampleOrder(len(self.train), seed=self.settings.seed)
         for step in range(first_step, self.num_steps):
             parts = order.step(step, batch_size=self.settings.batch_size)
-            shares = share_step(parts, rank=self.world.rank, world_size=self.world.size)
-            numbers = np.concatenate([found for _, found in shares]) if shares else np.empty(0, np.int64)
-            items = [self.train[number] for number in numbers]
+            shares = share_step(parts, rank=self.context.rank, world_size=self.context.size)
+            indices = np.concatenate([part for _, part in shares]) if shares else np.empty(0, np.int64)
+            items = [self.train[index] for index in indices]
             if self.task.uses_in_batch_negatives:
                 batches = [self.task.build_batch(items)] if items else []
-            else:  # items of similar length together, so that each micro-batch is about as much work
+            else:  # micro-batches of items of similar length
                 lengths = [item.num_tokens for item in items]
-                parts_of = iter_batches(lengths, max_tokens=self.settings.micro_batch_tokens)
-                batches = [self.task.build_batch([items[index] for index in indices]) for indices in parts_of]
+                rows = iter_batches(lengths, max_tokens=self.settings.micro_batch_tokens)
+                batches = [self.task.build_batch([items[index] for index in row]) for row in rows]
             if self.replacement is not None:
                 batches = [self.replacement.apply(batch, step=step) for batch in batches]
             yield batches
@@ -123,9 +122,9 @@ class FinetuneJob(Job[TaskBatch[LabelsT]], Generic[ExampleT, ItemT, LabelsT, Ans
 
     def evaluate(self, step: int) -> dict[str, float]:
         max_tokens = self.settings.micro_batch_tokens
-        answers = predict_items(self.model, self.task, self.dev, max_tokens=max_tokens, world=self.world)
+        answers = predict_items(self.model, self.task, self.dev, max_tokens=max_tokens, context=self.context)
         return self.task.score(answers, self.dev_examples)
 
     def score(self, figures: dict[str, float]) -> float:
-        """The negative score: lower is better to the loop."""
+        """Return the negative score, because the loop minimizes."""
         return -figures["score"]

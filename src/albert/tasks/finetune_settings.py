@@ -1,4 +1,7 @@
-"""The settings of fine-tuning, and the recipes that hold them."""
+"""Settings of fine-tuning, and the choice of a recipe.
+
+The paper's learning rates are those of wide models; narrower ones need higher rates, the narrowest also Muon.
+"""
 
 from collections.abc import Container, Iterable
 from pathlib import Path
@@ -11,11 +14,11 @@ from albert.training.schedules import ScheduleSettings
 from albert.training.settings import LoopSettings, LossSpikeSettings, OptimizerSettings, RecipeFolder
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
-# The paper's rates are those of wide models; narrower ones learn with higher ones, the narrowest with Muon.
+# Hidden sizes: the least of a wide model, the greatest of a narrow one.
 _WIDE = 512
 _NARROW = 256
-# Tasks that use the recipe of another for small models.
-_LIKE = {
+# Tasks that share the recipe of another one for small models.
+_SHARED_RECIPES = {
     "squad-1.1": "question-answering",
     "squad-2.0": "question-answering",
     "mnli": "classification",
@@ -24,22 +27,23 @@ _LIKE = {
 
 
 class FinetuneSettings(LoopSettings):
-    """A complete recipe of fine-tuning; the defaults are for small models.
+    """Settings of fine-tuning, as in a recipe; the defaults are for small models.
 
     Args:
-        num_steps: Overrides `num_epochs`.
-        dropout: Of the encoder; None keeps the model's own.
-        head_dropout: Of the classifier; None keeps the model's own.
+        num_steps: The number of steps; overrides `num_epochs`.
+        max_length: The maximum length of a sequence, in tokens.
+        micro_batch_tokens: A step is computed in micro-batches of about so many tokens.
+        dropout: Dropout of the encoder; None keeps the model's own.
+        head_dropout: Dropout of the classifier; None keeps the model's own.
         rename_share: The share of the vocabulary that is replaced by other tokens at each step, the same in
-            all texts: a small model then compares texts instead of memorizing them.
-        class_weights: "balanced" weighs the loss of rare classes higher.
-        patience: The run ends after so many evaluations without a better score.
-        has_exits: Train a classifier after each layer for early exit.
+            all texts, so that a small model compares texts instead of memorizing them.
+        class_weights: "balanced" gives rare classes a higher weight in the loss.
+        has_exits: Train a classifier after each layer, for early exit.
         columns: The names of a table's columns.
         dev_share: The share of a table that is held out if there is no dev set.
-        max_answer: The most tokens of a predicted answer.
+        max_answer: The maximum number of tokens of a predicted answer.
         similarity_temperature: Divides the cosines of embeddings.
-        min_similarity: Pairs of embeddings with a score below it are not trained on.
+        min_similarity: Skip pairs of embeddings with a lower score.
     """
 
     batch_size: PositiveInt = 32
@@ -59,38 +63,39 @@ class FinetuneSettings(LoopSettings):
     min_similarity: float = 4.0
     optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)
     schedule: ScheduleSettings = ScheduleSettings(name="linear", warmup_share=0.1)
-    # No loss-spike filter: a batch with a rare class is a spike, and is what there is to learn.
+    # No loss-spike filter: a batch with a rare class has a high loss.
     loss_spike_filter: LossSpikeSettings = LossSpikeSettings(spike_factor=0.0)
     num_evaluations: Annotated[int, Field(ge=1)] = 6
 
 
 def choose_recipe(task: str, *, hidden_size: int) -> str:
-    """Choose the recipe: the paper's for wide models, ours for small and narrow ones."""
-    like = _LIKE.get(task, task)
+    """Choose the recipe of a task: the paper's for wide models, others for small and narrow ones."""
+    shared = _SHARED_RECIPES.get(task, task)
     if hidden_size >= _WIDE:
         names = [f"paper-{task}", f"wide-{task}", "paper"]
     elif hidden_size > _NARROW:
-        names = [like, "small"]
+        names = [shared, "small"]
     else:
-        names = [f"narrow-{like}", like, "narrow"]
-    known = _SHELF.list_names()
+        names = [f"narrow-{shared}", shared, "narrow"]
+    known = _RECIPES.list_names()
     return next(name for name in names if name in known)
 
 
 def read_finetune_recipe(recipe: str | Path, *, overrides: Iterable[str] = ()) -> FinetuneSettings:
-    """Read the settings of a recipe, changed by overrides; epochs in them replace the recipe's steps.
+    """Read a recipe and apply the overrides.
 
-    With another number of either, the warm-up keeps its share, unless the overrides set it.
+    Overridden epochs replace the recipe's steps. With another number of either, the warm-up keeps its share,
+    unless it is overridden, too.
     """
-    values, source = _SHELF.read_values(recipe)
-    words = list(overrides)
-    values = _fit_length(values, {word.partition("=")[0].partition(".")[0] for word in words})
-    values = apply_overrides(values, words, literal="columns")
+    values, source = _RECIPES.read_values(recipe)
+    overrides = list(overrides)
+    values = _fit_length(values, {each.partition("=")[0].partition(".")[0] for each in overrides})
+    values = apply_overrides(values, overrides, literal="columns")
     return build_settings(FinetuneSettings, values=values, source=source)
 
 
 def _fit_length(values: dict[str, Any], changed: Container[str]) -> dict[str, Any]:
-    """Adapt a recipe to another length: epochs replace steps, and the warm-up keeps its share."""
+    """Adapt a recipe to another number of steps or epochs; the warm-up keeps its share."""
     if "num_epochs" not in changed and "num_steps" not in changed:
         return values
     fitted = dict(values)
@@ -105,4 +110,4 @@ def _fit_length(values: dict[str, Any], changed: Container[str]) -> dict[str, An
     return fitted
 
 
-_SHELF = RecipeFolder("finetune", fit=_fit_length)
+_RECIPES = RecipeFolder("finetune", fit=_fit_length)

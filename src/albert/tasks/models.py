@@ -1,4 +1,4 @@
-"""Fine-tuned models: open a folder, predict examples in any number, write a folder."""
+"""Fine-tuned models: load a folder, predict, save a folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,12 +32,12 @@ from albert.text.tokenizer import Tokenizer
 from albert.training.distributed import DistributedContext
 
 MAX_BATCH_TOKENS = 4096
-_MAX_OTHERS = 0.5  # of the tokens; libraries spell some special tokens differently
+_MAX_DIFFERING = 0.5  # of the tokens; libraries spell some special tokens differently
 
 
 @dataclass
 class FinetunedModel:
-    """A fine-tuned model with its vocabulary and its task; `num_truncated` counts truncated examples."""
+    """A fine-tuned model with its tokenizer and task; `num_truncated` counts truncated examples."""
 
     name: str
     model: AlbertModel
@@ -47,22 +47,22 @@ class FinetunedModel:
     num_truncated: int = 0
 
     def predict(self, examples: Sequence[Example], *, depth: int | None = None) -> list[object]:
-        """Predict an answer for each example, as the task type defines it."""
+        """Predict an answer for each example, in the form of the task type."""
         items = self.task.encode(examples, self.tokenizer)
         self.num_truncated += sum(item.is_truncated for item in items)
         with autocast(select_device(self.runtime.device), self.runtime.precision):
             return predict_items(self.model, self.task, items, max_tokens=MAX_BATCH_TOKENS, depth=depth)
 
     def describe_truncated(self, num_examples: int) -> list[str]:
-        """Say how many examples were truncated; empty without any."""
+        """List a warning about truncated examples, if there are any."""
         if not self.num_truncated:
             return []
         limit = self.model.config.max_position_embeddings
-        told = self.task.describe_truncated(self.num_truncated, num_examples, max_positions=limit)
-        return [f"{self.name}: {told}"]
+        warning = self.task.describe_truncated(self.num_truncated, num_examples, max_positions=limit)
+        return [f"{self.name}: {warning}"]
 
     def with_patience(self, patience: int | None) -> "FinetunedModel":
-        """Skip layers once so many in a row agree, for models with early exits; None changes nothing."""
+        """Return the model with a patience for early exit; None keeps it as it is."""
         if patience is None:
             return self
         return replace(self, task=build_task(self.task.config.with_patience(patience)))
@@ -71,24 +71,22 @@ class FinetunedModel:
 def load_finetuned(
     source: str | Path, *, target: TaskConfig | None = None, runtime: RuntimeSettings | None = None
 ) -> FinetunedModel:
-    """Open a fine-tuned folder, or a run of fine-tuning.
+    """Load a fine-tuned model.
 
     Args:
         source: Folder, run or hub name.
-        target: The task of a folder without task.json, as other libraries write them; its labels are used
-            unless the folder has names of its own.
+        target: The task of a folder of another library, without task.json; its labels are used unless the
+            folder has names of its own.
         runtime: Device and precision.
 
     Raises:
-        InputError: If the folder is for another task type, or has no head for the task.
+        InputError: If the folder is for another task type or has no head for the task.
     """
     runtime = runtime or RuntimeSettings()
     path = resolve_source(source)
     config = read_config(path)
     if config is None and target is None:
-        raise InputError(
-            f"{source}: has no task.json; give a model that albert finetune wrote, or name the task"
-        )
+        raise InputError(f"{source}: has no task.json; give a model written by albert finetune")
     loaded = load_model(path, device=select_device(runtime.device))
     if config is None:
         assert target is not None
@@ -103,11 +101,11 @@ def load_finetuned(
 
 def check_heads(source: str, model: AlbertModel, task: AnyTask) -> None:
     """Raise `InputError` for a model without the heads of its task, or with another number of outputs."""
-    for head, wanted in task.heads.items():
+    for head, expected in task.heads.items():
         found = count_outputs(model, head)
-        if wanted is not None and found is not None and found != wanted:
+        if expected is not None and found is not None and found != expected:
             raise InputError(
-                f"{source}: has {found} outputs, and the task has {wanted} labels; give a model of this task"
+                f"{source}: has {found} outputs, but the task has {expected}; give a model of this task"
             )
 
 
@@ -119,21 +117,18 @@ def predict_items(
     *,
     max_tokens: int,
     depth: int | None = None,
-    world: DistributedContext | None = None,
+    context: DistributedContext | None = None,
 ) -> list[AnswerT]:
-    """Predict items in batches of similar length; each process takes its share, and all get all answers."""
-    world = world or DistributedContext()
-    mine: dict[int, AnswerT] = {}
-    for number, indices in enumerate(
-        iter_batches([item.num_tokens for item in items], max_tokens=max_tokens)
-    ):
-        if number % world.size == world.rank:
-            own = [items[index] for index in indices]
-            mine.update(
-                zip(indices, task.predict(model, task.build_batch(own), own, depth=depth), strict=True)
-            )
-    found = {index: answer for share in world.gather(mine) for index, answer in share.items()}
-    return task.aggregate(items, [found[index] for index in range(len(items))])
+    """Predict items in batches of similar length, shared by all processes; each returns all answers."""
+    context = context or DistributedContext()
+    own: dict[int, AnswerT] = {}
+    rows = iter_batches([item.num_tokens for item in items], max_tokens=max_tokens)
+    for number, indices in enumerate(rows):
+        if number % context.size == context.rank:
+            batch = task.build_batch([items[index] for index in indices])
+            own.update(zip(indices, task.predict(model, batch, depth=depth), strict=True))
+    answers = {index: answer for part in context.gather(own) for index, answer in part.items()}
+    return task.aggregate(items, [answers[index] for index in range(len(items))])
 
 
 def save_finetuned(
@@ -146,15 +141,15 @@ def save_finetuned(
     labels: Sequence[str] = (),
     extras: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the model and its task as albert, `transformers` and sentence-transformers open them.
+    """Save a model with its task in a folder that `transformers` and sentence-transformers open, too.
 
     Args:
         path: The folder.
         model: The model with the head of its task.
-        config: The task.
-        tokenizer: The vocabulary.
+        config: The config of the task.
+        tokenizer: The tokenizer.
         card: The model card.
-        labels: Names of the outputs for a config that has none.
+        labels: Names of the outputs, for a config without.
         extras: Other files, by name.
     """
     options = config.list_folder_options(model, labels=labels)
@@ -167,7 +162,7 @@ def save_finetuned(
 
 
 def load_own_vocabulary(path: Path, config: ModelConfig) -> Tokenizer:
-    """Load the vocabulary of a model folder; raise `WeightsError` for one that is visibly not the model's."""
+    """Load the tokenizer of a model folder; raise `WeightsError` if it does not belong to the model."""
     tokenizer = load_vocabulary(path)
     try:
         check_vocabulary(config, tokenizer)
@@ -175,7 +170,7 @@ def load_own_vocabulary(path: Path, config: ModelConfig) -> Tokenizer:
         raise WeightsError(f"{path}: {error}") from error
     folder = path if path.is_dir() else path.parent
     if (folder / JSON_NAME).exists() and (folder / tokenizer.vocab_name).exists():
-        # Two vocabulary files that differ: one of them was exchanged.
+        # If the two vocabulary files differ, one of them was replaced.
         content = read_json(folder / JSON_NAME)
         model = content.get("model") if isinstance(content, dict) else None
         vocab = model.get("vocab") if isinstance(model, dict) else None
@@ -184,10 +179,10 @@ def load_own_vocabulary(path: Path, config: ModelConfig) -> Tokenizer:
         if isinstance(vocab, dict):
             others = sorted(vocab, key=vocab.__getitem__)
         number = min(len(others), tokenizer.vocab_size)
-        num_others = sum(tokenizer.token(index) != others[index] for index in range(number))
-        if num_others > _MAX_OTHERS * number:
+        num_differing = sum(tokenizer.token(index) != others[index] for index in range(number))
+        if num_differing > _MAX_DIFFERING * number:
             raise WeightsError(
-                f"{folder}: {num_others:,} of {number:,} tokens in {tokenizer.vocab_name} differ from those "
-                f"in {JSON_NAME}; restore the vocabulary that the model was trained with"
+                f"{folder}: {num_differing:,} of {number:,} tokens in {tokenizer.vocab_name} differ from "
+                f"{JSON_NAME}; restore the vocabulary that the model was trained with"
             )
     return tokenizer

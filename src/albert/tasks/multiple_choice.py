@@ -1,4 +1,4 @@
-"""Multiple choice: questions with any number of options, of which one is right, with or without a passage.
+"""Multiple choice: questions with options, of which one is correct, with or without a passage.
 
 Shapes: B sequences, one for each option; Q questions, C the most options of one; D hidden width.
 """
@@ -51,12 +51,12 @@ RACE_LEVELS = ("middle", "high")
 _BLANK = re.compile("_+")
 _FREE_BLANK = re.compile(r"(?<!\w)_+|(?<!_)_+(?!\w)")
 _MAX_INDEX_DIGITS = 9  # longer numbers are not the index of an option
-_NEVER = -1e9  # the logit of an option that a question does not have
+_PADDING_LOGIT = -1e9  # of an option that a question does not have
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceExample(Example):
-    """A question with several options on a passage, and the index of the right one; None if unknown."""
+    """A question on a passage, its options, and the index of the correct one, None if unknown."""
 
     passage: str
     question: str
@@ -82,7 +82,7 @@ class ChoiceExample(Example):
 
 
 class ChoiceColumns(tables.Columns):
-    """Questions with options: one column that is a list, or one column for each option.
+    """The columns of questions with options: one column of lists, or one column for each option.
 
     The label is a letter from A, an index from 0, or the text of the option.
     """
@@ -122,27 +122,27 @@ class ChoiceColumns(tables.Columns):
 
 
 def find_option(name: str, options: tuple[str, ...]) -> int:
-    """Return the index of the option that a letter from A, an index from 0 or its own text means."""
+    """Find the index of an option by its letter from A, its index from 0 or its text."""
     by_text = next((index for index, option in enumerate(options) if option.strip() == name), None)
     by_name = _parse_index(name, options)
     if by_text is not None and by_name is not None and by_text != by_name:
         raise BadRow(
-            "a label that means two options",
-            f"{quote(name)} is the text of option {by_text} and the name of option {by_name}, from 0; "
-            "use letters from A, or texts of options that are neither letters nor numbers",
+            "an ambiguous label",
+            f"{quote(name)} is the text of option {by_text} and the index of option {by_name}, from 0; use "
+            "letters from A, or texts of options that are neither letters nor numbers",
             is_fatal=True,
         )
     index = by_text if by_name is None else by_name
-    # 1.0 means 1, unless it is the text of an option.
+    # 1.0 is read as 1, unless it is the text of an option.
     return find_lettered_option(tables.normalize_label(name), options) if index is None else index
 
 
 def find_lettered_option(name: str, options: tuple[str, ...]) -> int:
-    """Return the index of the option that a letter from A means, as in RACE, whatever the options are."""
+    """Find the index of an option by its letter from A, as in RACE, or its index from 0."""
     index = _parse_index(name, options)
     if index is None:
-        detail = f"{quote(name)} of {len(options)}: letters from A, or numbers from 0"
-        raise BadRow("a label that is no option", detail)
+        detail = f"{quote(name)} of {len(options)} options; give letters from A, or indices from 0"
+        raise BadRow("an unknown option as label", detail)
     return index
 
 
@@ -160,8 +160,8 @@ def _parse_index(name: str, options: tuple[str, ...]) -> int | None:
 class EncodedChoice:
     """The tokens of a passage, and of the question with each option; sequences are built on demand.
 
-    The passage, which questions share, is truncated to what each option leaves of `max_tokens`.
-    `num_lost` tokens of questions and options did not fit.
+    The passage, which questions share, is truncated so that it fits into `max_tokens` with each option.
+    `num_lost` is the number of truncated tokens of questions and options.
     """
 
     id: str
@@ -193,8 +193,8 @@ class EncodedChoice:
 def iter_encoded_choices(
     examples: Iterable[ChoiceExample], *, tokenizer: Tokenizer, max_length: int, max_ending: int
 ) -> Iterator[EncodedChoice]:
-    """Encode each question with its options: these keep their last tokens, the passage its first."""
-    check_length(max_length, minimum=max_ending + 4, hint=", or max_ending lower")
+    """Encode each question with its options; endings are truncated at the start, the passage at its end."""
+    check_length(max_length, minimum=max_ending + 4, hint=", or lower max_ending")
     frame = Frame.of(tokenizer)
     for group in iter_groups(examples, count_characters=lambda each: len(each.passage)):
         texts = list(dict.fromkeys(example.passage for example in group))
@@ -206,29 +206,33 @@ def iter_encoded_choices(
         ]
         endings = iter(tokenizer.encode_ids(filled))
         for example in group:
-            whole = [next(endings) for _ in example.options]
+            full_endings = [next(endings) for _ in example.options]
             yield EncodedChoice(
                 id=example.id,
                 passage=passages[example.passage],
-                endings=tuple(frame.intern(ending[-max_ending:]) for ending in whole),
+                endings=tuple(frame.intern(ending[-max_ending:]) for ending in full_endings),
                 frame=frame,
                 max_tokens=max_length - 3,
                 label=example.label,
-                num_lost=sum(max(0, len(ending) - max_ending) for ending in whole),
+                num_lost=sum(max(0, len(ending) - max_ending) for ending in full_endings),
             )
 
 
 def fill_blank(question: str, option: str, *, is_race: bool = False) -> str:
-    """Put the option in place of each blank (`_`), or after a question that has none.
+    """Insert the option at each blank (`_`), or append it to a question without blanks.
 
-    Within a word (`my_var`) it is no blank, except in RACE: some of its questions lack the white space.
+    An underscore within a word (`my_var`) is not a blank, except in RACE, where white space may be missing.
     """
     filled, num_blanks = (_BLANK if is_race else _FREE_BLANK).subn(lambda match: option, question)
     return filled if num_blanks else f"{question} {option}"
 
 
 class MultipleChoiceConfig(TaskConfig):
-    """The config of a multiple-choice model; question and option keep `max_ending` tokens of a sequence."""
+    """The config of a multiple-choice model.
+
+    Args:
+        max_ending: The maximum number of tokens of question and option together.
+    """
 
     task_type: Literal["multiple-choice"] = "multiple-choice"
     max_ending: PositiveInt = 128
@@ -253,7 +257,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class ChoiceLabels:
-    """The right option of each question of a batch, and how many options it has."""
+    """The index of the correct option of each question, and its number of options."""
 
     labels_Q: Ints
     num_options: tuple[int, ...]
@@ -266,7 +270,7 @@ Answers = Sequence[Floats]
 
 @dataclass(frozen=True)
 class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats]):
-    """Chooses one of the options of each question, by a softmax over them. Answers are logits [options]."""
+    """Chooses one of the options of each question by a softmax over them; answers are logits [options]."""
 
     config: MultipleChoiceConfig
     config_class: ClassVar[type[TaskConfig]] = MultipleChoiceConfig
@@ -285,12 +289,11 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
         return item.label is not None
 
     def build_batch(self, items: Sequence[EncodedChoice]) -> Batch:
-        """The options of the first question, then those of the next."""
+        """Collate the options of the first question, then those of the next."""
         labels = [UNKNOWN_LABEL if item.label is None else item.label for item in items]
-        found = ChoiceLabels(
-            labels_Q=np.array(labels, dtype=np.int64), num_options=tuple(len(item.endings) for item in items)
-        )
-        return build_task_batch([sequence for item in items for sequence in item.sequences], found)
+        num_options = tuple(len(item.endings) for item in items)
+        sequences = [sequence for item in items for sequence in item.sequences]
+        return build_task_batch(sequences, ChoiceLabels(np.array(labels, dtype=np.int64), num_options))
 
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": int((batch.labels.labels_Q != UNKNOWN_LABEL).sum())}
@@ -298,23 +301,21 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
     def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
         """Sum the cross-entropy over the options of each question."""
         options = self._compute_logits(model, batch, depth=depth)
-        # An option that does not exist has the probability 0, and no gradient.
+        # Padding has a probability of 0 and no gradient.
         logits_QC = pad_sequence(options, batch_first=True, padding_value=-torch.inf)
         labels_Q = torch.from_numpy(batch.labels.labels_Q).to(logits_QC.device, non_blocking=True)
         total = F.cross_entropy(logits_QC, labels_Q, ignore_index=UNKNOWN_LABEL, reduction="sum")
         return {"task": (total, (logits_QC.argmax(1) == labels_Q).sum())}
 
     def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> list[Tensor]:
-        """For each question the logits of its options; the last layer computes first tokens only."""
+        """Compute the logits of the options of each question; the last layer runs on [CLS] only."""
         first_BD = model(batch.build_tokens(model.device), depth=depth, first_only=True).last_TD
         logits_B: Tensor = model.head(HEAD)(model.pool_first(first_BD)).squeeze(1).float()
         return list(logits_B.split(batch.labels.num_options))
 
-    def predict(
-        self, model: AlbertModel, batch: Batch, items: Sequence[EncodedChoice], *, depth: int | None = None
-    ) -> list[Floats]:
-        found = self._compute_logits(model, batch, depth=depth)
-        return [options.detach().cpu().numpy().astype(np.float64) for options in found]
+    def predict(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> list[Floats]:
+        logits = self._compute_logits(model, batch, depth=depth)
+        return [options.detach().cpu().numpy().astype(np.float64) for options in logits]
 
     def align(self, answer: Floats, order: Sequence[int] | None) -> Floats:
         return answer / self.config.temperature
@@ -324,7 +325,7 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
         return [merge_softmax(answers) for answers in zip(*members, strict=True)]
 
     def describe(self, answer: Floats, example: ChoiceExample) -> dict[str, Any]:
-        """The option as a letter (after Z, as an index from 0) and as a text, and the probability of each."""
+        """Describe the option by its letter (after Z, its index from 0) and text, and all probabilities."""
         index = int(answer.argmax())
         return {
             "id": example.id,
@@ -335,20 +336,16 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
 
     def parse_inputs(self, *inputs: Any) -> list[ChoiceExample]:
         questions, options, passages = inputs
-        asked, read = require_texts(questions, "question"), require_texts(passages, "passage")
+        texts, contexts = require_texts(questions, "question"), require_texts(passages, "passage")
         rows = [options] if isinstance(questions, str) else list(options)
-        read = read * len(asked) if isinstance(passages, str) else read
-        if not len(asked) == len(rows) == len(read):
-            raise InputError(
-                f"{len(asked)} questions, {len(rows)} lists of options and {len(read)} passages; give as "
-                "many of each, or one passage"
-            )
+        contexts = contexts * len(texts) if isinstance(passages, str) else contexts
+        if not len(texts) == len(rows) == len(contexts):
+            counts = f"{len(texts)} questions, {len(rows)} lists of options and {len(contexts)} passages"
+            raise InputError(f"{counts}; give as many of each, or one passage for all")
         examples = []
-        for number, (question, row, passage) in enumerate(zip(asked, rows, read, strict=True), start=1):
+        for number, (question, row, passage) in enumerate(zip(texts, rows, contexts, strict=True), start=1):
             if isinstance(row, str) or not isinstance(row, Iterable):
-                raise InputError(
-                    f"the options of question {number} are {repr(row)[:80]}; give a list of texts"
-                )
+                raise InputError(f"options of question {number}: {repr(row)[:80]}; give a list of texts")
             listed = tuple(require_texts(tuple(row), f"of question {number}, option"))
             if len(listed) < 2:
                 raise InputError(f"question {number} has {len(listed)} options; give at least 2")
@@ -356,27 +353,27 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
         return examples
 
     def build_record(self, row: Mapping[str, Any], example: ChoiceExample) -> Choice:
-        found = tuple(row["probabilities"])
-        index = found.index(max(found))
-        return Choice(index, example.options[index], found[index], found)
+        probabilities = tuple(row["probabilities"])
+        index = probabilities.index(max(probabilities))
+        return Choice(index, example.options[index], probabilities[index], probabilities)
 
     def prepare_scores(self, answers: Answers, examples: Examples) -> WeightedScores:
         for example in examples:
             if example.label is None:
-                raise InputError(f"question {example.id!r} has no right option to score; give one")
+                raise InputError(f"question {example.id!r} has no correct option to score with; give one")
         chosen = [int(answer.argmax()) for answer in answers]
         golds = [each.label for each in examples]
         return prepare_metrics(chosen, golds=golds, metrics=self.config.metrics or ("accuracy",))
 
     def score(self, answers: Answers, examples: Examples) -> dict[str, float]:
-        """Score all examples; of RACE also the accuracy in each level."""
-        found = super().score(answers, examples)
+        """Compute the metrics and, for RACE, the accuracy of each level."""
+        scores = super().score(answers, examples)
         levels = {
             level: 100.0 * float(np.mean(is_correct))
             for level, is_correct in _group_by_level(answers, examples).items()
         }
-        score = found.pop("score")
-        return {**found, **levels, "score": score}
+        score = scores.pop("score")
+        return {**scores, **levels, "score": score}
 
     def find_intervals(self, answers: Answers, examples: Examples, *, seed: int) -> dict[str, Interval]:
         levels = {
@@ -387,7 +384,7 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
 
     def list_decisions(self, answers: Answers, examples: Examples) -> Decisions:
         width = max(len(answer) for answer in answers)
-        rows = [np.pad(answer, (0, width - len(answer)), constant_values=_NEVER) for answer in answers]
+        rows = [np.pad(each, (0, width - len(each)), constant_values=_PADDING_LOGIT) for each in answers]
         return np.stack(rows), np.array([example.label for example in examples], dtype=np.int64)
 
     def explain(self, answers: Answers, examples: Examples) -> tuple[ExampleResult, ...]:
@@ -405,7 +402,7 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
         return {"majority": self.predict_majority}
 
     def predict_majority(self, train: Examples, dev: Examples) -> list[Floats]:
-        """Choose the option that is most often right."""
+        """Choose the option that is most often correct."""
         labels = [each.label for each in train if each.label is not None]
         best = Counter(labels).most_common(1)[0][0]
         counts = [len(each.options) for each in dev]
@@ -413,15 +410,15 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
 
 
 def _group_by_level(answers: Answers, examples: Examples) -> dict[str, list[bool]]:
-    """Whether the answers are right, by the level of RACE; empty for other questions."""
+    """Group by level of RACE whether the answers are correct; empty for other questions."""
     if not {example.level for example in examples} <= set(RACE_LEVELS):
         return {}
-    found: dict[str, list[bool]] = {level: [] for level in RACE_LEVELS}
+    groups: dict[str, list[bool]] = {level: [] for level in RACE_LEVELS}
     for answer, example in zip(answers, examples, strict=True):
-        found[example.level].append(bool(answer.argmax() == example.label))
-    return {level: is_correct for level, is_correct in found.items() if is_correct}
+        groups[example.level].append(bool(answer.argmax() == example.label))
+    return {level: is_correct for level, is_correct in groups.items() if is_correct}
 
 
 def name_option(index: int) -> str:
-    """The letter of an option; after Z, its index from 0."""
+    """Return the letter of an option; after Z, its index from 0."""
     return LETTERS[index] if index < len(LETTERS) else str(index)

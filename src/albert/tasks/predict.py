@@ -1,4 +1,4 @@
-"""Predict with fine-tuned models: a line of JSON for each example of a table, a stream or a split."""
+"""Predict with fine-tuned models: one line of JSON for each example of a table, a stream or a split."""
 
 import queue
 import threading
@@ -33,11 +33,11 @@ from albert.tasks.tables import Numbered, check_named, iter_table
 from albert.tasks.task import Example
 
 T = TypeVar("T")
-# What is in memory at a time: enough to sort by length, and never much.
+# Predicted at a time: enough to sort by length.
 MAX_EXAMPLES = 2048
 MAX_CHARACTERS = 1 << 22
-_SILENT_SECONDS = 2.0  # without progress
-_MAX_WAITING = 512  # items that are read ahead
+_SILENT_SECONDS = 2.0  # before progress is shown
+_MAX_QUEUED = 512  # items that are read ahead
 # The columns of files without a header.
 _FIXED_COLUMNS: Mapping[str, Mapping[str, Any]] = {
     "lines": {"id": None},
@@ -53,7 +53,7 @@ class PredictionSettings(Settings):
 
 @dataclass(frozen=True)
 class Stream:
-    """An open stream, such as standard input, its name in messages, and its size if it is known."""
+    """An open stream, such as standard input, its name for messages, and its size if known."""
 
     file: BinaryIO
     name: str = "standard input"
@@ -85,42 +85,45 @@ def predict(
     runtime: RuntimeSettings | None = None,
     reporter: Reporter | None = None,
 ) -> PredictionSummary:
-    """Predict every example, in order, in a line of JSON.
+    """Predict all examples and write one line of JSON for each, in order.
 
-    Rows that cannot be read are skipped and counted: each line has its row's id or line number.
+    Invalid rows are skipped and counted; each line has the id or line number of its row.
 
     Args:
         task: A published task or a task type.
         models: Folders, runs or hub names; several are an ensemble.
         source: A table, a stream, or the folder or an official file of a published task.
-        target: A stream that gets each line as soon as it is there, or a file that is written whole or not at
-            all.
-        columns: Columns that differ from those that the first model was fine-tuned with.
+        target: A stream, written as soon as predictions are available, or a file, written atomically.
+        columns: Columns that differ from those of the first model.
         split: A split of a published task; test by default.
-        format: The format of a table, if its name does not tell.
+        format: The format of a table; by default that of its file name.
         depth: The number of layers to run.
-        patience: Skip layers once so many in a row agree, for models with early exits.
+        patience: Skip the remaining layers once so many in a row agree, for models with early exits.
         runtime: Device and precision.
         reporter: Receives progress and warnings.
+
+    Returns:
+        The numbers of predictions and skipped rows, with warnings.
+
+    Raises:
+        InputError: If the models do not fit the task, or the input cannot be read.
     """
     reporter, runtime = reporter or NullReporter(), runtime or RuntimeSettings()
-    begin = time.monotonic()
+    start = time.monotonic()
     if task.lower() == "pretraining":
-        raise InputError(
-            "predict has no task 'pretraining'; use fill-mask or sentence-order for such a model"
-        )
+        raise InputError("predict does not support the task 'pretraining'; use fill-mask or sentence-order")
     if not models:
-        raise InputError("no model; give at least one with --model")
+        raise InputError("no model to predict with; give at least one --model")
     definition = find_task(task)
     members, names = open_members(definition, models, runtime=runtime, columns=columns or {})
-    found = open_input(source, definition, columns=names, named=columns or (), split=split, format=format)
+    inputs = open_input(source, definition, columns=names, named=columns or (), split=split, format=format)
     merged = build_task(merge_configs(members, definition))
     num_answers = 0
     with _open_target(target, source=source) as file:
         loaded = [member.load(runtime).with_patience(patience) for member in members]
-        iterate = iter_arrived if found.is_live else iter_groups
+        iterate = iter_arrived if inputs.is_live else iter_groups
         groups = iterate(
-            found.examples,
+            inputs.examples,
             count_characters=lambda each: each.example.num_characters,
             max_items=MAX_EXAMPLES,
             max_characters=MAX_CHARACTERS,
@@ -132,23 +135,23 @@ def predict(
                 for member, model in zip(members, loaded, strict=True)
             ]
             for answer, each in zip(merge_answers(merged, own), group, strict=True):
-                line = None if found.has_ids else each.line
+                line = None if inputs.has_ids else each.line
                 file.write(format_line(merged.describe(answer, each.example), line).encode())
             file.flush()
             num_answers += len(group)
-            if time.monotonic() - begin > _SILENT_SECONDS:
-                speed = num_answers / (time.monotonic() - begin)
-                share = None if found.find_share is None else found.find_share()
+            if time.monotonic() - start > _SILENT_SECONDS:
+                speed = num_answers / (time.monotonic() - start)
+                share = None if inputs.find_share is None else inputs.find_share()
                 reporter.show("predict", f"{num_answers:,} answers, {speed:,.0f} a second", fraction=share)
-        if not num_answers and found.problems.num_skipped:
-            found.problems.check(0)
+        if not num_answers and inputs.problems.num_skipped:
+            inputs.problems.check(0)
     problems = (
-        *found.problems.describe(),
-        *(told for model in loaded for told in model.describe_truncated(num_answers)),
+        *inputs.problems.describe(),
+        *(warning for model in loaded for warning in model.describe_truncated(num_answers)),
     )
     for problem in problems:
         reporter.say(problem)
-    return PredictionSummary(num_answers, found.problems.num_skipped, problems, time.monotonic() - begin)
+    return PredictionSummary(num_answers, inputs.problems.num_skipped, problems, time.monotonic() - start)
 
 
 def format_line(answer: Mapping[str, Any], line: int | None) -> str:
@@ -178,9 +181,9 @@ def _open_target(target: Path | BinaryIO, *, source: PathOrUrl | Stream) -> Iter
 
 @dataclass(frozen=True)
 class PredictionInput:
-    """Examples in their order; without `has_ids`, they are identified by their line.
+    """The examples to predict, identified by their ids (`has_ids`) or line numbers.
 
-    If `is_live`, the next example may arrive late. `find_share` returns the share of a file that was read.
+    If `is_live`, reading the next example may block. `find_share` returns the share of a file that was read.
     """
 
     examples: Iterator[Numbered[Example]]
@@ -199,14 +202,14 @@ def open_input(
     split: str | None = None,
     format: str | None = None,
 ) -> PredictionInput:
-    """Open a table, a stream, or a split (by default `test`) of a published task in its own format.
+    """Open a table, a stream, or a split (by default `test`) of a published task.
 
-    Labels are not needed and not read; the answers of SQuAD and RACE are not needed, but those that a file
-    has must be valid. Broken rows are skipped and counted, or raise an error in a test set, whose every row
-    must be answered. `named` are the keys of `columns` that the user set: the table must have these columns.
+    Labels are not read; answers of SQuAD and RACE may be missing, but not invalid. Invalid rows are skipped
+    and counted, or raise an error in a test set, which must be predicted completely. `named` are the keys of
+    `columns` that the user set; the table must have these columns.
     """
     if split is not None and (isinstance(source, Stream) or is_url(source)):
-        raise InputError(f"--split {split}: only the folder of a task has splits; leave it out")
+        raise InputError(f"--split {split}: only a task folder has splits; remove it")
     open_table = partial(_open_table, definition=definition, columns=columns, named=named)
     if isinstance(source, Stream):
         return open_table(source, format=format or "jsonl")
@@ -222,7 +225,7 @@ def open_input(
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give a table, such as {path / 'test.jsonl'}")
     if split is not None:
-        raise InputError(f"--split {split}: {path} is one file; leave it out, or give the task folder")
+        raise InputError(f"--split {split}: {path} is a file; remove it, or give the task folder")
     if not path.is_file():  # a named pipe
         stream = Stream(path.open("rb", buffering=0), name=str(path))
         return open_table(stream, format=format or find_format(path) or "jsonl")
@@ -263,7 +266,7 @@ def _open_table(
 
 
 def _find_table_task(definition: TaskDefinition) -> tuple[TableTask, dict[str, Any]]:
-    """How a table of the task is read; for GLUE, with the columns of its files."""
+    """Return the task type that reads tables of a task, and its default columns."""
     if isinstance(definition, PublishedTask):
         return TABLE_TASKS[definition.table], definition.table_columns
     assert isinstance(definition, TableTask)
@@ -273,7 +276,7 @@ def _find_table_task(definition: TaskDefinition) -> tuple[TableTask, dict[str, A
 def _iter_checked(
     found: Iterator[Numbered[Example]], check: Callable[[], None], *, has_header: bool
 ) -> Iterator[Numbered[Example]]:
-    """Check the columns at the first example, or without a header once all rows were read."""
+    """Check the columns at the first example, or after the last one without a header."""
     number = 0
     for number, example in enumerate(found, start=1):
         if number == 1 and has_header:
@@ -291,9 +294,9 @@ def _open_official(path: Path, task: PublishedTask, *, split: str | None) -> Pre
         found = next((name for name, file in task.files.items() if file == path.name), None)
         if found is not None and split not in (None, found):
             raise InputError(
-                f"--split {split}: {path} is the split {found}; leave it out, or give the task folder"
+                f"--split {split}: {path} is the split {found}; remove it, or give the task folder"
             )
-        if found is None and path.suffix != ".json":  # SQuAD's format may have another name
+        if found is None and path.suffix != ".json":  # files of SQuAD may have other names
             return None
         name = found or split or "test"
     problems = task.open_problems(path, split=name)
@@ -304,42 +307,42 @@ def _open_official(path: Path, task: PublishedTask, *, split: str | None) -> Pre
 def iter_arrived(
     items: Iterable[T], *, count_characters: Callable[[T], int], max_items: int, max_characters: int
 ) -> Iterator[list[T]]:
-    """Yield lists of all items that have arrived, at least one each, without waiting for more.
+    """Yield lists of the items that are available, at least one each, without waiting for more.
 
-    A thread reads the items a few ahead. An error there is raised here, after the items before it.
+    A thread reads ahead. Its errors are raised here, after the items before them.
     """
-    waiting: queue.Queue[Any] = queue.Queue(_MAX_WAITING)
+    items_read: queue.Queue[Any] = queue.Queue(_MAX_QUEUED)
     end = object()
     errors: list[BaseException] = []
-    is_over = threading.Event()
+    is_done = threading.Event()
 
-    def fill() -> None:
+    def read() -> None:
         try:
             for item in items:
-                waiting.put(item)
-                if is_over.is_set():
+                items_read.put(item)
+                if is_done.is_set():
                     return
         except BaseException as error:
             errors.append(error)
-        waiting.put(end)
+        items_read.put(end)
 
-    # A daemon: a program that ends does not wait for a pipe on which nothing arrives.
-    threading.Thread(target=fill, daemon=True).start()
+    # A daemon, so that the program can exit while it waits for a pipe.
+    threading.Thread(target=read, daemon=True).start()
     try:
-        found = None
-        while found is not end:
+        item = None
+        while item is not end:
             group: list[T] = []
             num_characters = 0
-            while (found := waiting.get()) is not end:
-                group.append(found)
-                num_characters += count_characters(found)
-                if len(group) == max_items or num_characters >= max_characters or waiting.empty():
+            while (item := items_read.get()) is not end:
+                group.append(item)
+                num_characters += count_characters(item)
+                if len(group) == max_items or num_characters >= max_characters or items_read.empty():
                     break
             if group:
                 yield group
         if errors:
             raise errors[0]
     finally:
-        is_over.set()
-        while not waiting.empty():  # makes space for the item that the thread may be about to put
-            waiting.get()
+        is_done.set()
+        while not items_read.empty():  # the thread may be blocked by a full queue
+            items_read.get()

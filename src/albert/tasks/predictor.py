@@ -31,21 +31,20 @@ Texts = list[str] | tuple[str, ...]
 
 
 class TaskPredictor(Predictor):
-    """A `Predictor` that also predicts what its model was fine-tuned for; `load` returns one.
+    """A `Predictor` with a method for each task; `albert.load` returns one.
 
-    Methods for another task raise `InputError`.
+    Methods other than that of the model's task raise `InputError`.
 
     Args:
         model: The model.
-        tokenizer: Its vocabulary.
-        config: The content of task.json, or inferred from another library's folder; None for a model that
-            was only pretrained.
+        tokenizer: Its tokenizer.
+        config: The config of task.json, or inferred from another library's folder; None without a task.
         max_text: The number of tokens at which `embed` truncates a text.
-        pooling: How `embed` makes one vector of a text.
-        is_normalised: Whether that vector has length 1.
+        pooling: The pooling of `embed`.
+        is_normalised: Whether the vectors of `embed` have length 1.
         sentence_files: The files of sentence-transformers, saved with the model.
         card: The model card, saved with the model.
-        labels: The folder's names of the outputs.
+        labels: Names of the outputs, if the config has none.
         runtime: Device and precision.
     """
 
@@ -75,27 +74,30 @@ class TaskPredictor(Predictor):
     def classify(
         self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
     ) -> list[Classification]:
-        """Predict the label of each text, or of each pair (a tuple of two texts), with probabilities.
+        """Predict the label of each text or pair.
 
-        Texts longer than `task_config.max_length` tokens are truncated, of a pair the longer text.
+        Texts of more than `task_config.max_length` tokens are truncated, of a pair the longer text first.
 
         Args:
-            texts: Texts and pairs.
+            texts: Texts, or pairs as tuples of two texts.
             depth: The number of layers to run.
-            patience: A model with early exits stops once so many layers in a row agree with the one before.
+            patience: Skip the remaining layers once so many in a row agree, for models with early exits.
+
+        Returns:
+            For each text the label and the probabilities of all labels.
         """
         return self._predict("classify", "classification", texts, depth=depth, patience=patience)
 
     def find_labels(
         self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
     ) -> list[LabelSet]:
-        """Predict all labels of each text or pair, of a multilabel model; arguments as in `classify`."""
+        """Predict all labels of each text or pair with a multilabel model; arguments as in `classify`."""
         return self._predict("find_labels", "classification", texts, depth=depth, patience=patience)
 
     def rate(
         self, texts: Iterable[TextOrPair], *, depth: int | None = None, patience: int | None = None
     ) -> list[float]:
-        """Predict a number for each text or pair, of a regression model; arguments as in `classify`."""
+        """Predict a number for each text or pair with a regression model; arguments as in `classify`."""
         return self._predict("rate", "classification", texts, depth=depth, patience=patience)
 
     @overload
@@ -109,9 +111,12 @@ class TaskPredictor(Predictor):
     def answer(
         self, questions: str | Texts, contexts: str | Texts, *, depth: int | None = None
     ) -> ContextAnswer | list[ContextAnswer]:
-        """Find the span of its context that answers a question, or each of a list; one context may serve all.
+        """Find the span of a context that answers a question.
 
-        A context of any length is read in overlapping windows.
+        Args:
+            questions: One question or several.
+            contexts: One context for all questions, or one for each. Long ones are split into windows.
+            depth: The number of layers to run.
         """
         answers: list[ContextAnswer] = self._predict("answer", "span", questions, contexts, depth=depth)
         return answers[0] if isinstance(questions, str) else answers
@@ -139,20 +144,29 @@ class TaskPredictor(Predictor):
         passage: str | Texts = "",
         depth: int | None = None,
     ) -> Choice | list[Choice]:
-        """Choose the best option of a question, or of each of a list; one passage may serve all."""
+        """Choose the best option of a question.
+
+        Args:
+            questions: One question or several.
+            options: The options of the question, or of each.
+            passage: One passage for all questions, or one for each.
+            depth: The number of layers to run.
+        """
         answers: list[Choice] = self._predict("choose", "choice", questions, options, passage, depth=depth)
         return answers[0] if isinstance(questions, str) else answers
 
     def tag(self, texts: Iterable[str | Sequence[str]], *, depth: int | None = None) -> list[Tagging]:
-        """Predict a label for each word; words are separated by white space, or given as lists.
+        """Predict a label for each word, and the entities.
 
-        The characters of words from a list are those of the words joined by spaces. A text of any length is
-        read in overlapping windows.
+        Args:
+            texts: Texts, which are split at white space, or lists of words, which are joined by spaces. Long
+                texts are split into windows.
+            depth: The number of layers to run.
         """
         return self._predict("tag", "token_classification", texts, depth=depth)
 
     def save(self, folder: str | Path) -> None:
-        """Write the model, its vocabulary and its config, as `transformers` opens it."""
+        """Write the model, its vocabulary and its config to a folder that `transformers` opens."""
         path, files = Path(folder), self._sentence_files
         if self.task_config is None:
             save_model(path, self.model, tokenizer=self.tokenizer, card=self._card, extras=files)
@@ -168,23 +182,23 @@ class TaskPredictor(Predictor):
         )
 
     def _frame_text(self, encoding: Encoding) -> InputSequence:
-        """Truncate a text of an embedding model as in training, and as sentence-transformers does."""
+        """Truncate texts of an embedding model as in training and in sentence-transformers."""
         if self._max_text is None:
             return super()._frame_text(encoding)
         size = self._max_text - 2  # without [CLS] and [SEP]
-        return self._frame(Encoding(encoding.ids[:size], encoding.spans[:size]))
+        return self.tokenizer.build_sequence(Encoding(encoding.ids[:size], encoding.spans[:size]))
 
     def _predict(
         self, method: str, head: str, *inputs: Any, depth: int | None, patience: int | None = None
     ) -> list[Any]:
-        """Predict the inputs of a method, if it is the one that the model was fine-tuned for."""
+        """Predict with a method, if the model was fine-tuned for it."""
         name, config = "this model", self.task_config
         if config is None or head not in build_task(config).head_names:
-            self.model.head(head)  # raises, and names the heads that the model has
+            self.model.head(head)  # raises an error with the model's heads
         task = None if config is None else build_task(config)
         if task is None or task.method != method:
             known = "was not fine-tuned" if task is None else f"was fine-tuned for {task.config.task}"
-            hint = "load a fine-tuned one" if task is None else f"use {task.method}"
+            hint = "load a fine-tuned model" if task is None else f"use {task.method}"
             raise InputError(f"{method}: {name} {known}; {hint}")
         check_heads(name, self.model, task)
         model = FinetunedModel(name, self.model, self.tokenizer, task, self._runtime).with_patience(patience)
@@ -203,20 +217,23 @@ def load(
     precision: Literal["float32", "bf16"] = "float32",
     revision: str | None = None,
 ) -> TaskPredictor:
-    """Open a model for prediction, with the heads and the vocabulary it has.
+    """Load a model for prediction.
 
-    A fine-tuned folder predicts by its task.json, another library's by its head and its labels. A module of
-    sentence-transformers that is not supported is reported in a warning.
+    The task is read from task.json, or inferred from the head and the labels of another library's folder. A
+    warning names modules of sentence-transformers that are not supported.
 
     Args:
-        source: A model folder, a run, a weights file with its config.json beside it, the folder of an
-            original TensorFlow checkpoint, a released model such as "nano", or a name on the hub.
+        source: A model folder, a run, a weights file beside its config.json, the folder of an original
+            TensorFlow checkpoint, a released model such as "nano", or a name on the hub.
         device: auto, cpu, cuda, cuda:N or mps.
-        precision: "bf16" computes in half the bits where the hardware can.
+        precision: float32, or bf16 where the hardware supports it.
         revision: The version of a model on the hub.
 
+    Returns:
+        A predictor with the model's heads and tokenizer.
+
     Raises:
-        InputError: If the model does not exist, is damaged, or has no vocabulary.
+        AlbertError: If the model does not exist, is damaged, or has no vocabulary.
 
     >>> model = albert.load("folder")
     >>> candidates = model.fill_mask(["the [MASK] was cold"])[0][0]  # of the first text, at its first mask
@@ -228,7 +245,7 @@ def load(
     runtime = build_runtime(device, precision, source="albert.load")
     if others := find_other_modules(path):
         warnings.warn(
-            f"{path}: the modules {', '.join(others)} are not supported; vectors are the encoder's alone",
+            f"{path}: the modules {', '.join(others)} are not supported; `embed` skips them",
             stacklevel=2,
         )
     return TaskPredictor(

@@ -1,8 +1,8 @@
-"""Question answering: the span of a context that answers a question, or that there is none.
+"""Question answering: find the span of a context that answers a question, or that there is no answer.
 
-A context of any length is read in overlapping windows whose tokens know their characters, so an answer is
-read by slicing the raw context. Without unanswerable questions the head is SQuAD 1.1's; with them, SQuAD
-2.0's, whose end depends on the start and which predicts whether there is an answer.
+A long context is split into overlapping windows. Tokens keep their character offsets, so that an answer is a
+slice of the raw context. Without unanswerable questions the head is SQuAD 1.1's; with them it is SQuAD 2.0's,
+whose end depends on the start and which predicts whether there is an answer.
 
 Positions count from the start of each window. Shapes: T tokens, B windows, L the longest of them, D hidden
 width, W lengths of a span, N candidates, S starts, Z ends of each; a pair is `first, last` of an answer and
@@ -78,20 +78,20 @@ SQUAD_FILES = PREDICTIONS_NAME, BEST_NAME, ODDS_NAME = (
     "nbest_predictions.json",
     "null_odds.json",
 )
-_NOWHERE = (0, 0)  # an answer that is not in the window is at its [CLS], as in the published code
+_CLS_SPAN = (0, 0)  # the label of a window without the answer: its [CLS], as in the published code
 _DEFAULT_LENGTH = 384
 _TEXT, _START = "text", "answer_start"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A text that answers a question, and the character of the context at which it begins."""
+    """A gold answer, and the character of the context at which it starts."""
 
     text: str
     start: int
 
     def is_in(self, context: str) -> bool:
-        """Whether the context has the text at its start, and the text is not empty."""
+        """Return whether the context has this text, which is not empty, at `start`."""
         return self.start >= 0 and self.text != "" and context.startswith(self.text, self.start)
 
 
@@ -99,8 +99,8 @@ class Answer:
 class SpanExample(Example):
     """A question whose answer is a span of the context.
 
-    Without answers and not `is_impossible`, the answer is unknown. Answers are kept as they are in the data,
-    also those that are not at their start: a score compares their texts.
+    If it has no answers and is not `is_impossible`, the answer is unknown. Answers with a wrong start are
+    kept, because the metrics compare their texts only.
     """
 
     question: str
@@ -135,9 +135,9 @@ class SpanExample(Example):
 
 
 class SpanColumns(Columns):
-    """Questions on contexts. `answers` is a text, or as in SQuAD or `datasets`; without one, there is none.
+    """The columns of questions on contexts. `answers` is a text, a list as in SQuAD or `datasets`, or empty.
 
-    A text's first character is `answer_start`; if the table has no such column, its first occurrence.
+    A text starts at `answer_start`; if the table has no such column, at its first occurrence.
     """
 
     question: str = "question"
@@ -163,7 +163,7 @@ class SpanColumns(Columns):
         return SpanExample(read_id(row, self.id), question, context, found, is_impossible, title)
 
     def _read_answers(self, row: Row, context: str) -> tuple[Answer, ...]:
-        """Return one text with its start, or lists as in SQuAD or `datasets`; white space is no answer."""
+        """Read a text and its start, or lists as in SQuAD or `datasets`; skip answers of white space."""
         value = row.values.get(self.answers)
         if not isinstance(value, str):
             answers = () if value is None else parse_answers(value, context=context)
@@ -178,7 +178,7 @@ class SpanColumns(Columns):
             raise BadRow(reason, f"it holds {quote(str(start))}") from error
 
     def note(self, example: SpanExample, line: int, problems: Problems) -> None:
-        """Count answers that are not where they should be in the context."""
+        """Count answers that are not at their start in the context."""
         for answer in example.answers:
             if answer.is_in(example.context):
                 continue
@@ -216,7 +216,7 @@ def parse_answers(value: Any, *, context: str) -> tuple[Answer, ...]:
 
 
 def _parse_start(value: Any, *, text: str, context: str) -> int:
-    """Return a whole number, which may be written 3.0; if it is missing, the first occurrence."""
+    """Parse a whole number, which may be written as 3.0; if it is missing, find the first occurrence."""
     if isinstance(value, bool):
         raise ValueError(value)
     number = math.nan if value is None or value == "" else float(value)
@@ -229,9 +229,9 @@ def _parse_start(value: Any, *, text: str, context: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ContextTokens:
-    """The tokens of a context, and the characters `[starts[i], ends[i])` of the raw text for token i.
+    """The tokens of a context; token i has the characters `[starts[i], ends[i])` of the raw text.
 
-    An `Encoding` in a sixth of the memory: every context of a large data set stays.
+    It takes a sixth of the memory of an `Encoding`, because all contexts of a data set are kept.
     """
 
     ids: tuple[int, ...]
@@ -244,14 +244,14 @@ class ContextTokens:
         return ContextTokens(frame.intern(encoding.ids), starts, ends)
 
     def locate(self, answer: Answer) -> tuple[int, int] | None:
-        """The first and the last token of an answer; None if no token stands for any of its characters.
+        """Find the first and last token of an answer; None if no token has any of its characters.
 
-        An answer that begins or ends inside a token takes the whole token.
+        Tokens that the answer covers in part are included.
         """
         start, end = answer.start, answer.start + len(answer.text)
         first = bisect_right(self.ends, start)  # the first token that ends after the start
         last = bisect_left(self.starts, end) - 1  # the last that starts before the end
-        while last >= first and self.starts[last] == self.ends[last]:  # a lone word border
+        while last >= first and self.starts[last] == self.ends[last]:  # a word border without characters
             last -= 1
         return (first, last) if first <= last else None
 
@@ -260,8 +260,8 @@ class ContextTokens:
 class EncodedQuestion:
     """The tokens of a question and its context.
 
-    `head` is `[CLS] question [SEP]`, without the `num_truncated` last tokens of a long question. `gold` is
-    the first and the last context token of the first answer that is at its start, if any.
+    `head` is `[CLS] question [SEP]`, without the last `num_truncated` tokens of a long question. `gold` is
+    the first and the last context token of the first answer with a correct start, if any.
     """
 
     example: SpanExample
@@ -277,8 +277,8 @@ class EncodedQuestion:
 class QuestionWindow:
     """A question with one window of its context: `[CLS] question [SEP] context [SEP]`.
 
-    Positions from `context_start` up to `context_end` may be part of an answer; this window answers for spans
-    that begin between `own_start` and `own_end`.
+    The context is at the positions from `context_start` to `context_end`. Spans that start between
+    `own_start` and `own_end` are predicted by this window only.
     """
 
     question: EncodedQuestion
@@ -290,7 +290,7 @@ class QuestionWindow:
 
     @property
     def is_truncated(self) -> bool:
-        """Whether the question was truncated; counted for its first window only."""
+        """Whether the question was truncated; true for its first window only."""
         return self.question.num_truncated > 0 and self.window.first == 0
 
     @property
@@ -317,7 +317,7 @@ class QuestionWindow:
 
     @property
     def answer(self) -> tuple[int, int] | None:
-        """The first and the last position of the gold answer, if all of it lies in this window."""
+        """The first and last position of the gold answer, if this window contains all of it."""
         gold = self.question.gold
         if gold is None or gold[0] < self.window.first or gold[1] >= self.window.end:
             return None
@@ -325,7 +325,7 @@ class QuestionWindow:
         return gold[0] + shift, gold[1] + shift
 
     def find_characters(self, first: int, last: int) -> Span:
-        """The characters of the raw context behind the positions `first` to `last`."""
+        """Find the characters of the raw context for the positions `first` to `last`."""
         shift = self.window.first - self.context_start
         context = self.question.context
         return context.starts[first + shift], context.ends[last + shift]
@@ -334,8 +334,8 @@ class QuestionWindow:
 def iter_encoded_questions(
     examples: Iterable[SpanExample], *, tokenizer: Tokenizer, max_length: int, stride: int, max_question: int
 ) -> Iterator[EncodedQuestion]:
-    """Encode each question with windows of at most `max_length` tokens; questions share their contexts."""
-    check_length(max_length, minimum=max_question + 4, hint=", or max_question lower")
+    """Encode each question with windows of at most `max_length` tokens; equal contexts are encoded once."""
+    check_length(max_length, minimum=max_question + 4, hint=", or lower max_question")
     frame = Frame.of(tokenizer)
     for group in iter_groups(examples, count_characters=lambda each: len(each.context)):
         texts = list(dict.fromkeys(example.context for example in group))
@@ -356,12 +356,12 @@ class QuestionAnsweringConfig(TaskConfig):
     """The config of a question-answering model.
 
     Args:
-        stride: Each window begins so many tokens after the one before.
-        max_question: The tokens that are kept of a question.
-        max_answer: The most tokens of a predicted answer.
+        stride: The distance between the starts of two windows, in tokens.
+        max_question: The maximum number of tokens of a question.
+        max_answer: The maximum number of tokens of a predicted answer.
         has_impossible: Questions may have no answer (SQuAD 2.0).
-        threshold: Null odds above it leave a question unanswered; without it every question is answered, and
-            scored at the best threshold.
+        threshold: Questions with higher null odds are left unanswered. Without it every question is answered,
+            and scored at the best threshold.
     """
 
     task_type: Literal["question-answering"] = "question-answering"
@@ -372,7 +372,7 @@ class QuestionAnsweringConfig(TaskConfig):
     threshold: float | None = None
 
     def fit_length(self, length: int) -> dict[str, Any]:
-        """Short windows leave space beside the question, and overlap."""
+        """Return the changes for `length`: short windows have shorter questions and still overlap."""
         return {
             "max_length": length,
             "max_question": min(self.max_question, length // 2),
@@ -395,13 +395,11 @@ class QuestionAnsweringConfig(TaskConfig):
         )
         if not any(each.answers for each in questions):
             number = len(questions)
-            raise FileFormatError(
-                f"{source}: none of its {number:,} questions has an answer; check the columns"
-            )
+            raise FileFormatError(f"{source}: none of {number:,} questions has an answer; check the columns")
         unanswered = [each.id for each in held_out if each.is_impossible]
         if unanswered and not self.has_impossible:
             raise FileFormatError(
-                f"{dev_source}: question {quote(unanswered[0])} has no answer, and all training questions "
+                f"{dev_source}: question {quote(unanswered[0])} has no answer, but all training questions "
                 "have one; remove it, or add such questions to the training data"
             )
         if self.has_impossible and len(unanswered) in (0, len(held_out)):
@@ -421,20 +419,20 @@ class QuestionAnsweringConfig(TaskConfig):
         assert isinstance(target, QuestionAnsweringConfig)
         if target.has_impossible and not self.has_impossible:
             raise InputError(
-                f"{source}: was fine-tuned for {self.task} and answers every question, and {target.task} has "
+                f"{source}: was fine-tuned for {self.task} and answers every question, but {target.task} has "
                 f"questions without an answer; give a model of {model_task}"
             )
 
     def merge(self, members: Sequence[TaskConfig], target: TaskConfig, *, is_published: bool) -> Self:
-        """Average the null odds; the threshold is the median of the members'."""
+        """Build the config of an ensemble; its threshold is the median of the members'."""
         merged = super().merge(members, target, is_published=is_published)
         configs = [member for member in members if isinstance(member, QuestionAnsweringConfig)]
         assert isinstance(target, QuestionAnsweringConfig)
         for config, member in zip(configs, members, strict=True):
             if config.has_impossible != self.has_impossible:
                 raise InputError(
-                    f"a model of {member.task} and one of {self.task} cannot be an ensemble: only one of "
-                    "them knows questions without an answer"
+                    f"models of {member.task} and {self.task} cannot be an ensemble: only one of them "
+                    "can leave a question unanswered; give models of one task"
                 )
         known = [config.threshold for config in configs if config.threshold is not None]
         has_threshold = target.has_impossible or not is_published
@@ -452,7 +450,7 @@ class QuestionAnsweringConfig(TaskConfig):
 
 @dataclass(frozen=True, slots=True)
 class FoundSpan:
-    """The characters `[start, end)` of the raw context, their text and their score."""
+    """A span `[start, end)` of the characters of the raw context, its text and its score."""
 
     text: str
     start: int
@@ -465,9 +463,9 @@ NO_SPAN = FoundSpan("", 0, 0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class SpanAnswer:
-    """The best spans, the best first and no text twice; and the null odds, for models that have them.
+    """The best spans of a question, best first, each text once, and the null odds of SQuAD 2.0 models.
 
-    `spans` is empty if a context has no tokens, or a beam found nothing.
+    `spans` is empty if the context has no tokens or the beam search found nothing.
     """
 
     spans: tuple[FoundSpan, ...]
@@ -480,21 +478,21 @@ class SpanAnswer:
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """The probability of each span among the spans."""
+        """The softmax of the scores of the spans."""
         scores = np.array([span.score for span in self.spans], dtype=np.float64)
         return tuple(softmax(scores).tolist()) if self.spans else ()
 
     def choose(self, threshold: float | None) -> FoundSpan:
-        """The best span, or none if the null odds are above the threshold."""
+        """Return the best span, or `NO_SPAN` if the null odds are above the threshold."""
         return NO_SPAN if threshold is not None and self.null_odds > threshold else self.best
 
 
 @dataclass(frozen=True)
 class ContextAnswer:
-    """The characters `[start, end)` of a context that answer a question, and their probability.
+    """The answer to a question: characters `[start, end)` of the context, and their probability.
 
-    A question without an answer has the text "", and neither characters nor a probability. `null_odds` are
-    the odds for no answer, of a model that knows questions without one.
+    Without an answer, `text` is "", and `start`, `end` and `probability` are None. `null_odds` are the odds
+    that there is no answer, for a model of SQuAD 2.0.
     """
 
     text: str
@@ -510,20 +508,22 @@ class ContextAnswer:
 
 @dataclass(frozen=True)
 class SpanLabels:
-    """For each window: its answer, its context, and the part for which it answers."""
+    """The windows of a batch, with the positions of their answers, contexts and own parts."""
 
     answers_B2: Ints
     contexts_B2: Ints
     owns_B2: Ints
+    windows: Sequence[QuestionWindow] = ()
 
     @staticmethod
     def of(windows: Sequence[QuestionWindow]) -> "SpanLabels":
         pairs = (
-            [window.answer or _NOWHERE for window in windows],
+            [window.answer or _CLS_SPAN for window in windows],
             [(window.context_start, window.context_end) for window in windows],
             [(window.own_start, window.own_end) for window in windows],
         )
-        return SpanLabels(*(np.array(part, dtype=np.int64).reshape(-1, 2) for part in pairs))
+        answers, contexts, owns = (np.array(part, dtype=np.int64).reshape(-1, 2) for part in pairs)
+        return SpanLabels(answers, contexts, owns, windows)
 
 
 Batch = TaskBatch[SpanLabels]
@@ -533,14 +533,14 @@ Answers = Sequence[SpanAnswer]
 
 @dataclass(frozen=True)
 class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAnswer]):
-    """Finds the span of a context that answers a question."""
+    """Finds the span of a context that answers a question; answers are the best spans."""
 
     config: QuestionAnsweringConfig
     config_class: ClassVar[type[TaskConfig]] = QuestionAnsweringConfig
     head_names: ClassVar[tuple[str, ...]] = (SPAN, BEAM_HEAD)
 
     method = "answer"
-    error_order = "Sorted by overlap with the gold answer, the least first."
+    error_order = "Sorted by F1, the lowest first."
 
     @property
     def heads(self) -> Heads:
@@ -561,17 +561,17 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         return [QuestionWindow(question, window) for question in questions for window in question.windows]
 
     def has_label(self, item: QuestionWindow) -> bool:
-        """Whether the answer is known, in this window or another, or known not to exist."""
+        """Return whether the answer is known, in this window or another, or known not to exist."""
         question = item.question
         return self.config.has_impossible if question.example.is_impossible else question.gold is not None
 
     def describe_truncated(self, num_truncated: int, num_examples: int, *, max_positions: int) -> str:
-        """Contexts have windows; only questions are truncated, to at most half a window."""
-        told = (
-            f"Truncated {num_truncated:,} of {num_examples:,} questions to {self.config.max_question} tokens."
-        )
-        wide = min(max_positions, 2 * MAX_QUESTION)
-        return f"{told} Set max_length={wide} to keep more." if self.config.max_length < wide else told
+        """Format the warning about truncated questions; contexts are split into windows instead."""
+        limit = self.config.max_question
+        message = f"Truncated {num_truncated:,} of {num_examples:,} questions to {limit} tokens."
+        length = min(max_positions, 2 * MAX_QUESTION)  # a question takes at most half a window
+        hint = f" Set max_length={length} to keep more." if self.config.max_length < length else ""
+        return message + hint
 
     def build_batch(self, items: Sequence[QuestionWindow]) -> Batch:
         return build_task_batch([item.sequence for item in items], SpanLabels.of(items))
@@ -580,10 +580,10 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         return dict.fromkeys(self.objectives, len(batch.lengths))
 
     def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
-        """Sum half the cross-entropy of both ends and, in 2.0, half that of there being no answer.
+        """Sum half the cross-entropies of start and end and, in 2.0, half that of whether there is an answer.
 
-        The plain sum of the terms is the published loss. As there, a window without the answer has both ends
-        at [CLS], which competes with every token of the window in 1.1, and with its context in 2.0.
+        The sum of these terms is the published loss. As published, start and end of a window without the
+        answer are its [CLS], compared with all tokens of the window in 1.1 and with its context in 2.0.
         """
         tokens = batch.build_tokens(model.device)
         last_TD = model(tokens, depth=depth).last_TD
@@ -591,31 +591,29 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         if not self.config.has_impossible:
             ends = model.head(SPAN)(last_TD)
             return {SPAN: _compare_ends(ends, tokens=tokens, answers_B2=answers_B2)}
-        found = model.head(BEAM_HEAD)(
+        output = model.head(BEAM_HEAD)(
             last_TD, tokens, allowed_T=mark_allowed(tokens, batch.labels), true_starts_B=answers_B2[:, 0]
         )
-        logits_B, is_missing_B = found.unanswerable_B.float(), answers_B2[:, 0] == 0
+        logits_B, is_missing_B = output.unanswerable_B.float(), answers_B2[:, 0] == 0
         unanswerable = F.binary_cross_entropy_with_logits(logits_B, is_missing_B.float(), reduction="sum") / 2
         return {
-            SPAN: _compare_ends((found.start_T, found.end_T), tokens=tokens, answers_B2=answers_B2),
+            SPAN: _compare_ends((output.start_T, output.end_T), tokens=tokens, answers_B2=answers_B2),
             ANSWERABLE: (unanswerable, ((logits_B > 0) == is_missing_B).sum()),
         }
 
-    def predict(
-        self, model: AlbertModel, batch: Batch, items: Sequence[QuestionWindow], *, depth: int | None = None
-    ) -> list[SpanAnswer]:
-        """Find the best spans of each window and the null odds."""
+    def predict(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> list[SpanAnswer]:
+        """Find the best spans of each window and its null odds."""
         tokens = batch.build_tokens(model.device)
         last_TD = model(tokens, depth=depth).last_TD
         max_answer = self.config.max_answer
         if not self.config.has_impossible:
             start_T, end_T = model.head(SPAN)(last_TD)
             best = search_spans(start_T, end_T, tokens, labels=batch.labels, max_answer=max_answer)
-            odds = [0.0] * len(items)
+            odds = [0.0] * len(best)
         else:
             head = model.head(BEAM_HEAD)
             assert isinstance(head, BeamSpanHead)
-            # In float32 whatever the encoder ran in: in bf16 many log-probabilities are equal.
+            # In float32, because many log-probabilities are equal in bf16.
             with torch.autocast(last_TD.device.type, enabled=False):
                 beam = head.search(
                     last_TD.float(),
@@ -627,12 +625,12 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
             best = list_beam(beam, labels=batch.labels, max_answer=max_answer)
             odds = beam.unanswerable_B.float().tolist()
         return [
-            SpanAnswer(tuple(_read_span(window, *span) for span in spans), odd)
-            for window, spans, odd in zip(items, best, odds, strict=True)
+            SpanAnswer(tuple(_read_span(window, *span) for span in spans), null_odds)
+            for window, spans, null_odds in zip(batch.labels.windows, best, odds, strict=True)
         ]
 
     def aggregate(self, items: Sequence[QuestionWindow], answers: Answers) -> list[SpanAnswer]:
-        """Aggregate the windows of each question: the best spans of all, and the lowest null odds."""
+        """Aggregate the windows of each question: the best of all spans and the lowest null odds."""
         aggregated = []
         pairs = zip(items, answers, strict=True)
         for _, group in groupby(pairs, key=lambda pair: id(pair[0].question)):
@@ -646,7 +644,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         return [merge_answers(answers) for answers in zip(*members, strict=True)]
 
     def describe(self, answer: SpanAnswer, example: SpanExample) -> dict[str, Any]:
-        """The answer and its characters, `""` and null if there is none, and its probability."""
+        """Describe the answer, its characters and its probability; `""` and None if there is none."""
         chosen = answer.choose(self.config.threshold if self.config.has_impossible else None)
         is_given = chosen.text != ""
         found = {
@@ -661,11 +659,12 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
 
     def parse_inputs(self, *inputs: Any) -> list[SpanExample]:
         questions, contexts = inputs
-        asked, read = require_texts(questions, "question"), require_texts(contexts, "context")
-        read = read * len(asked) if isinstance(contexts, str) else read
-        if len(asked) != len(read):
-            raise InputError(f"{len(asked)} questions and {len(read)} contexts; give as many, or one context")
-        pairs = zip(asked, read, strict=True)
+        firsts, seconds = require_texts(questions, "question"), require_texts(contexts, "context")
+        seconds = seconds * len(firsts) if isinstance(contexts, str) else seconds
+        if len(firsts) != len(seconds):
+            counts = f"{len(firsts)} questions and {len(seconds)} contexts"
+            raise InputError(f"{counts}; give one context for each question, or one for all")
+        pairs = zip(firsts, seconds, strict=True)
         return [SpanExample(str(index), question, context) for index, (question, context) in enumerate(pairs)]
 
     def build_record(self, row: Mapping[str, Any], example: SpanExample) -> ContextAnswer:
@@ -674,10 +673,10 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         )
 
     def score(self, answers: Answers, examples: Examples) -> dict[str, float]:
-        """Score exact match and F1, which is the score.
+        """Compute exact match and F1, which is the main score.
 
-        SQuAD 2.0 has them also for questions with and without an answer, and `best_exact` and `best_f1` by
-        the official script's search.
+        For SQuAD 2.0, also for questions with and without an answer, and `best_exact` and `best_f1` by the
+        official script's threshold search.
         """
         questions, used = self.score_questions(answers, examples)
         scores = summarize_squad(questions)
@@ -691,9 +690,9 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         return {**found, "score": found["f1"]}
 
     def score_questions(self, answers: Answers, examples: Examples) -> tuple[QuestionScores, float | None]:
-        """Score each question as SQuAD 1.1, or as 2.0 under a threshold, also returned.
+        """Score each question as SQuAD 1.1, or as 2.0 with a threshold; return the threshold, too.
 
-        Without a threshold it is the best one for these questions, which is a little optimistic.
+        The default threshold is the best one for these questions, which is slightly optimistic.
         """
         if self.config.has_impossible:
             questions, threshold = score_possible(answers, examples), self.config.threshold
@@ -703,7 +702,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         return score_questions([answer.best.text for answer in answers], golds=golds, version="1.1"), None
 
     def find_intervals(self, answers: Answers, examples: Examples, *, seed: int) -> dict[str, Interval]:
-        """Estimate the intervals of the means, not of the best threshold's scores, which are maxima."""
+        """Estimate the intervals of the means; scores at the best threshold are maxima and have none."""
         questions, used = self.score_questions(answers, examples)
         parts = {"": np.ones(len(examples), np.bool_)}
         if used is not None:
@@ -717,7 +716,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         return {**found, "score": found["f1"]}
 
     def tune(self, answers: Answers, examples: Examples) -> TaskConfig:
-        """Choose the no-answer threshold; 0 if all questions have an answer, or none has."""
+        """Choose the no-answer threshold; it is 0 if all questions have an answer, or none has."""
         if not self.config.has_impossible:
             return self.config
         is_one_sided = len({example.is_impossible for example in examples}) == 1
@@ -725,7 +724,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         return self.config.model_copy(update={"threshold": threshold})
 
     def count_confusions(self, answers: Answers, examples: Examples) -> Confusion | None:
-        """Count which questions with and without an answer are answered."""
+        """Count how many questions with and without an answer are answered."""
         if not self.config.has_impossible:
             return None
         questions, _ = self.score_questions(answers, examples)
@@ -738,7 +737,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         if not self.config.has_impossible:
             return None
         questions = score_possible(answers, examples)
-        source = "the model's own" if num_models == 1 else "the median of the models' own"
+        source = "from the model" if num_models == 1 else "the median of the models' thresholds"
         if is_tuned_here:
             source += ", chosen on these questions, which is optimistic"
         threshold = self.config.threshold
@@ -748,7 +747,7 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         best = find_best_thresholds(questions)
         try:
             first, second = halve_examples(examples, seed=seed)
-        except InputError:  # questions on a single text have no other part
+        except InputError:  # questions on a single article cannot be halved
             return ThresholdReport(threshold, source, best)
         elsewhere = report_elsewhere(questions.keep(second), chosen_on=questions.keep(first))
         return ThresholdReport(threshold, source, best, elsewhere, len(first), len(second))
@@ -776,19 +775,19 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         return {"majority": self.predict_majority} if self.config.has_impossible else {}
 
     def predict_majority(self, train: Examples, dev: Examples) -> list[SpanAnswer]:
-        """Leave every question unanswered."""
+        """Predict that no question has an answer."""
         return [SpanAnswer(())] * len(dev)
 
     def write_predictions(self, folder: Path, answers: Answers, examples: Examples) -> None:
-        """Write SQuAD's files: answers, best spans and, of 2.0, null odds, all by question id.
+        """Write SQuAD's official files: answers, best spans and, for 2.0, null odds, by question id.
 
-        The answers are those under the task's threshold, `""` if there is none. If the official script is to
-        search for the best threshold, write them without one and give it the odds with `--na-prob-file`.
+        Answers depend on the threshold of the config. For the official script's search of the best threshold,
+        write them without one and pass the odds with `--na-prob-file`.
         """
         ids = [example.id for example in examples]
         for name, number in Counter(ids).items():
             if number > 1:
-                raise InputError(f"{number} questions have the id {name!r}; give every question its own")
+                raise InputError(f"{number} questions have the id {name!r}; give each question its own id")
         threshold = self.config.threshold if self.config.has_impossible else None
         found = dict(zip(ids, answers, strict=True))
         values: dict[str, dict[str, Any]] = {
@@ -796,15 +795,15 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
         }
         if self.config.has_impossible:
             values[ODDS_NAME] = {name: each.null_odds for name, each in found.items()}
-        # Last: its existence shows that all files are there.
+        # Written last: if it exists, all files do.
         values[PREDICTIONS_NAME] = {name: each.choose(threshold).text for name, each in found.items()}
         for name, value in values.items():
-            # In ASCII, as the published code writes them: a context may hold half a surrogate pair.
+            # In ASCII, as in the published code, because a context may have half a surrogate pair.
             write_text(folder / name, json.dumps(value, indent=2) + "\n")
 
 
 def _describe_spans(answer: SpanAnswer) -> list[dict[str, Any]]:
-    """List the spans with their probabilities; at least one, as in the published code."""
+    """Describe the spans and their probabilities; at least one, as in the published code."""
     rows = zip(answer.spans or (NO_SPAN,), answer.probabilities or (1.0,), strict=True)
     return [
         {
@@ -821,7 +820,7 @@ def _describe_spans(answer: SpanAnswer) -> list[dict[str, Any]]:
 def _compare_ends(
     ends: tuple[Tensor, Tensor], *, tokens: Tokens, answers_B2: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Half the cross-entropies of both ends, summed over windows, and how many windows have both right."""
+    """Sum half the cross-entropies of start and end, and count the windows where both are correct."""
     logits_2BL = torch.stack([_pad_rows(part_T.float(), tokens) for part_T in ends])
     answers_2B = answers_B2.T
     total = F.cross_entropy(logits_2BL.flatten(0, 1), answers_2B.flatten(), reduction="sum") / 2
@@ -829,7 +828,7 @@ def _compare_ends(
 
 
 def mark_range(tokens: Tokens, ranges_B2: Ints) -> Tensor:
-    """Whether each token lies in its window's range."""
+    """Return for each token whether it is in the range of its window."""
     lengths_B = torch.tensor(tokens.lengths)
     ranges_T2 = torch.from_numpy(ranges_B2).repeat_interleave(lengths_B, dim=0).to(tokens.ids_T.device)
     positions_T = tokens.positions_T
@@ -837,12 +836,12 @@ def mark_range(tokens: Tokens, ranges_B2: Ints) -> Tensor:
 
 
 def mark_allowed(tokens: Tokens, labels: SpanLabels) -> Tensor:
-    """Whether each token may be an end of an answer: the context, and [CLS], which means none."""
+    """Return for each token whether it may start or end an answer: context and [CLS] (no answer)."""
     return mark_range(tokens, labels.contexts_B2) | (tokens.positions_T == 0)
 
 
 def _pad_rows(values_T: Tensor, tokens: Tokens) -> Tensor:
-    """One row [L] for each window, padded with −inf."""
+    """Return a row [L] for each window, padded with −inf."""
     return pad_sequence(list(values_T.split(tokens.lengths)), batch_first=True, padding_value=-torch.inf)
 
 
@@ -854,9 +853,9 @@ def search_spans(
 ) -> list[Spans]:
     """Find the best of all spans of each window, scored by the sum of their two logits.
 
-    A span begins in the part that the window answers for, so that no two windows propose the same one: the
-    rule of the published code, which looks at pairs of the 20 best starts and ends only. A band of
-    `max_answer` ends for each start costs next to nothing, and misses none.
+    As in the published code, a span starts in the window's own part, so that no two windows propose the same
+    span. The published code considers only pairs of the 20 best starts and ends; here all ends within
+    `max_answer` tokens of each start are scored, at little cost.
     """
     start_BL = _pad_rows(_mask(start_T, mark_range(tokens, labels.owns_B2)), tokens)
     end_BL = _pad_rows(_mask(end_T, mark_range(tokens, labels.contexts_B2)), tokens)
@@ -870,13 +869,13 @@ def search_spans(
 
 
 def list_beam(beam: SpanBeam, *, labels: SpanLabels, max_answer: int) -> list[Spans]:
-    """List what a beam found, scored by the sum of the two log-probabilities; [CLS] is left out."""
+    """List the spans of a beam, scored by the sum of the two log-probabilities, without [CLS]."""
     lasts_BSZ = beam.end_indices_BSZ
     firsts_BSZ = beam.start_indices_BS.unsqueeze(2).expand_as(lasts_BSZ)
     own_B2 = torch.from_numpy(labels.owns_B2).to(lasts_BSZ.device)
     is_own_BSZ = (firsts_BSZ >= own_B2[:, 0, None, None]) & (firsts_BSZ < own_B2[:, 1, None, None])
-    num_more_BSZ = lasts_BSZ - firsts_BSZ
-    is_span_BSZ = is_own_BSZ & (num_more_BSZ >= 0) & (num_more_BSZ < max_answer)
+    offsets_BSZ = lasts_BSZ - firsts_BSZ
+    is_span_BSZ = is_own_BSZ & (offsets_BSZ >= 0) & (offsets_BSZ < max_answer)
     scores_BSZ = _mask(beam.start_log_probs_BS.unsqueeze(2) + beam.end_log_probs_BSZ, is_span_BSZ)
     return _list_top(scores_BSZ.flatten(1), firsts_BSZ.flatten(1), lasts_BSZ.flatten(1))
 
@@ -886,7 +885,7 @@ def _mask(values: Tensor, is_kept: Tensor) -> Tensor:
 
 
 def _list_top(scores_BN: Tensor, firsts_BN: Tensor, lasts_BN: Tensor) -> list[Spans]:
-    """Take the candidates with the highest scores; those with −inf are none."""
+    """List the candidates with the highest scores, without those of −inf."""
     best = scores_BN.topk(min(NUM_BEST, scores_BN.shape[1]), dim=1)
     ends = (part_BN.gather(1, best.indices).tolist() for part_BN in (firsts_BN, lasts_BN))
     rows = zip(*ends, best.values.tolist(), strict=True)
@@ -894,7 +893,7 @@ def _list_top(scores_BN: Tensor, firsts_BN: Tensor, lasts_BN: Tensor) -> list[Sp
 
 
 def _read_span(window: QuestionWindow, first: int, last: int, score: float) -> FoundSpan:
-    """Strip the white space; the text is empty if a token is only a word border."""
+    """Read the text of a span without white space around it; it may be empty."""
     start, end = window.find_characters(first, last)
     raw = window.question.example.context[start:end]
     text = raw.strip()
@@ -903,7 +902,7 @@ def _read_span(window: QuestionWindow, first: int, last: int, score: float) -> F
 
 
 def _list_best(spans: Iterable[FoundSpan]) -> tuple[FoundSpan, ...]:
-    """Sort by score, then by position; keep the first of each text, and no empty one."""
+    """Sort by score, then by position; keep the best of each text, and no empty one."""
     by_text: dict[str, FoundSpan] = {}
     for span in sorted(spans, key=lambda span: (-span.score, span.start, span.end)):
         by_text.setdefault(span.text, span)
@@ -912,18 +911,18 @@ def _list_best(spans: Iterable[FoundSpan]) -> tuple[FoundSpan, ...]:
 
 
 def merge_answers(answers: Answers) -> SpanAnswer:
-    """Average several models' scores of each text and their null odds.
+    """Average several models' scores of each text, and their null odds.
 
-    A text that a model does not list gets the lowest score of those it lists. The position is that of the
-    model with the highest score for the text: models that found the same words in two places agree.
+    A text that is not among a model's best spans gets the lowest score of these. Equal texts at different
+    positions count as one, at the position with the highest score.
     """
     members = [{span.text: span for span in answer.spans} for answer in answers if answer.spans]
     lowest = [min(span.score for span in member.values()) for member in members]
     merged = []
     for text in dict.fromkeys(text for member in members for text in member):
         scores = [
-            member[text].score if text in member else least
-            for member, least in zip(members, lowest, strict=True)
+            member[text].score if text in member else minimum
+            for member, minimum in zip(members, lowest, strict=True)
         ]
         best = max((member[text] for member in members if text in member), key=lambda span: span.score)
         merged.append(replace(best, score=sum(scores) / len(scores)))
@@ -932,17 +931,17 @@ def merge_answers(answers: Answers) -> SpanAnswer:
 
 
 def score_possible(answers: Answers, examples: Examples) -> QuestionScores:
-    """Score the best answers as SQuAD 2.0, with their null odds, before any threshold."""
+    """Score the best spans as SQuAD 2.0, with their null odds, before any threshold."""
     golds = [_list_golds(example, has_impossible=True) for example in examples]
     odds = [answer.null_odds for answer in answers]
     return score_questions([each.best.text for each in answers], golds=golds, version="2.0", null_odds=odds)
 
 
 def _list_golds(example: SpanExample, *, has_impossible: bool) -> tuple[str, ...]:
-    """The texts that are right; none for an impossible question."""
+    """Return the texts of the gold answers; none for an impossible question."""
     if has_impossible and example.is_impossible:
         return ()
     if not example.answers:
-        known = "an answer, or is_impossible" if has_impossible else "an answer"
-        raise InputError(f"question {example.id!r} cannot be scored without {known}")
+        needed = "an answer or is_impossible" if has_impossible else "an answer"
+        raise InputError(f"question {example.id!r} has no gold answer to score with; give {needed}")
     return tuple(answer.text for answer in example.answers)

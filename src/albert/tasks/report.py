@@ -11,10 +11,10 @@ from albert.tasks.evaluate import Calibration, Evaluation
 from albert.tasks.metrics.squad import ANSWER_NOTHING, ThresholdReport
 from albert.tasks.task import ExampleResult
 
-MAX_MATRIX = 30  # classes; of more, only the most confused pairs are listed
+MAX_MATRIX = 30  # classes; with more, the most confused pairs are listed
 NUM_CONFUSED = 40
 NUM_WORST = 200
-NUM_OF_EACH = 5  # errors of each pair of labels, so that every cell of the matrix leads to some
+NUM_OF_EACH = 5  # errors of each pair of labels, so that each cell of the matrix links to some
 MAX_ERRORS = 600
 MAX_LABELS = 60  # labels offered by a filter
 _MAX_CALIBRATED = 0.1  # distance from 1 of a temperature that still counts as calibrated
@@ -26,9 +26,9 @@ def write_report(path: Path, evaluation: Evaluation) -> None:
 
 
 def build_page(evaluation: Evaluation) -> Page:
-    """Collect what the report shows; sections without content are left out."""
+    """Build the page, without sections that are empty."""
     models = evaluation.models
-    name = f"an ensemble of {len(models)} models" if len(models) > 1 else models[0]
+    name = f"ensemble of {len(models)} models" if len(models) > 1 else models[0]
     scored = f"{evaluation.num_scored:,} examples scored"
     if evaluation.num_scored != len(evaluation.examples):
         scored += f", of {len(evaluation.examples):,}"
@@ -56,8 +56,8 @@ def build_page(evaluation: Evaluation) -> Page:
 def _format_headline(evaluation: Evaluation) -> str:
     if "score" not in evaluation.scores:
         return ""
-    found = evaluation.intervals.get("score")
-    interval = "" if found is None else f" ({found.level:.0%} interval {found.low:.2f} – {found.high:.2f})"
+    score = evaluation.intervals.get("score")
+    interval = "" if score is None else f" ({score.level:.0%} interval {score.low:.2f} – {score.high:.2f})"
     return f"score {evaluation.scores['score']:.2f}{interval}"
 
 
@@ -66,16 +66,20 @@ def _build_scores(evaluation: Evaluation) -> Section | None:
     rows = []
     for name, value in evaluation.scores.items():
         if name not in ("score", "threshold"):
-            found = evaluation.intervals.get(name)
-            limits = "" if found is None else f"{found.low:.2f} – {found.high:.2f}"
+            interval = evaluation.intervals.get(name)
+            limits = "" if interval is None else f"{interval.low:.2f} – {interval.high:.2f}"
             rows.append([Cell(_format_metric(name)), Cell.number(value, ".2f"), Cell(limits)])
     level = next((f"{each.level:.0%} interval" for each in evaluation.intervals.values()), "interval")
-    columns = [Column("metric"), Column("of 100", is_number=True), Column(level, is_number=True)]
+    columns = [
+        Column("metric"),
+        Column("points", is_number=True),
+        Column(level, is_number=True),
+    ]
     return Section("Scores", tables=[Table("scores", columns, rows)]) if rows else None
 
 
 def _build_members(evaluation: Evaluation) -> Section | None:
-    """Compare the models of an ensemble with the whole."""
+    """Compare the members of an ensemble with the ensemble."""
     members = evaluation.member_scores
     if len(members) < 2:
         return None
@@ -85,18 +89,16 @@ def _build_members(evaluation: Evaluation) -> Section | None:
     def build_row(title: str, scores: Mapping[str, float]) -> list[Cell]:
         return [Cell(title), *(Cell.number(scores.get(name), ".2f") for name in names)]
 
-    rows = [build_row("together", evaluation.scores)]
+    rows = [build_row("ensemble", evaluation.scores)]
     rows += [
-        build_row(each.name + ("" if each.is_chosen else " (not chosen)"), each.scores) for each in members
+        build_row(each.name + ("" if each.is_chosen else " (not selected)"), each.scores) for each in members
     ]
     columns = [Column("model"), *(Column(_format_metric(name), is_number=True) for name in names)]
     note = ""
     if evaluation.selection is not None:
-        found = evaluation.selection
-        steps = ", then ".join(f"{name} ({score:.2f})" for name, score in found.steps)
-        note = (
-            f"Selected on {found.chosen_on} ({found.num_chosen_on:,} examples, not in the scores): {steps}."
-        )
+        chosen_on, number = evaluation.selection.chosen_on, evaluation.selection.num_chosen_on
+        steps = ", then ".join(f"{name} ({score:.2f})" for name, score in evaluation.selection.steps)
+        note = f"Selected on {chosen_on} ({number:,} examples, not in the scores): {steps}."
     return Section("Models", tables=[Table("models", columns, rows, strong_rows=[0], note=note)])
 
 
@@ -118,28 +120,28 @@ def _build_classes(evaluation: Evaluation) -> Section | None:
 
 
 def _build_confusion(evaluation: Evaluation, *, has_links: bool) -> Section | None:
-    """Show the confusion matrix, or of many classes the pairs that are confused most."""
+    """Show the confusion matrix, or for many classes the most confused pairs."""
     confusion = evaluation.confusion
     if confusion is None or not any(map(sum, confusion.counts)):
         return None
     labels = [str(label) for label in confusion.labels]
     if len(labels) > MAX_MATRIX:
-        found = [
+        pairs = [
             (count, count / sum(counts), labels[gold], labels[predicted])
             for gold, counts in enumerate(confusion.counts)
             for predicted, count in enumerate(counts)
             if count and gold != predicted
         ]
-        found.sort(key=lambda each: each[:2], reverse=True)
+        pairs.sort(key=lambda each: each[:2], reverse=True)
         columns = [
             Column("gold"),
             Column("predicted"),
             Column("examples", is_number=True),
-            Column("of the class", is_number=True),
+            Column("share of the gold class", is_number=True),
         ]
         rows = [
             [Cell(gold), Cell(predicted), Cell.number(count), Cell.number(share, ".0%")]
-            for count, share, gold, predicted in found[:NUM_CONFUSED]
+            for count, share, gold, predicted in pairs[:NUM_CONFUSED]
         ]
         return Section("Most confused classes", tables=[Table("confusion", columns, rows)])
 
@@ -148,7 +150,7 @@ def _build_confusion(evaluation: Evaluation, *, has_links: bool) -> Section | No
         if not count:
             return Cell("·", 0.0, heat=0.0)
         share, is_correct = count / total, gold == predicted
-        heat = 0.08 + 0.92 * share  # a single example is visible, too
+        heat = 0.08 + 0.92 * share  # a single example is visible
         text = f"{share:.0%} ({count:,})" if share >= 0.005 else f"<1% ({count:,})"
         keys = (labels[gold], labels[predicted]) if has_links and not is_correct else ()
         return Cell(text, float(count), heat=heat if is_correct else -heat, keys=keys)
@@ -162,29 +164,29 @@ def _build_confusion(evaluation: Evaluation, *, has_links: bool) -> Section | No
         for gold, label in enumerate(labels)
     ]
     columns = [Column("gold ↓ predicted →"), Column("examples", is_number=True), *map(Column, labels)]
-    told = "Rows are gold labels, columns are predictions; each row adds up to 100%."
-    told += " Click a cell to see its errors." if has_links else ""
-    return Section("Confusion matrix", paragraphs=[told], tables=[Table("confusion", columns, rows)])
+    paragraph = "Rows are gold labels, columns are predicted labels; each row adds up to 100%."
+    paragraph += " Click a cell to see its errors." if has_links else ""
+    return Section("Confusion matrix", paragraphs=[paragraph], tables=[Table("confusion", columns, rows)])
 
 
 def _build_calibration(calibration: Calibration | None) -> Section | None:
-    """Say whether the probabilities are calibrated, with a reliability diagram."""
+    """Describe the calibration, with a reliability diagram."""
     if calibration is None:
         return None
     own, best = calibration.temperature, calibration.best_temperature
     if calibration.is_tuned_here:
         state = (
-            f"The temperature{' of each model' if own is None else ''} was chosen on these examples, which "
-            "therefore cannot show whether it is right. The figures below are cross-fitted: each half of the "
-            "examples at a temperature chosen on the other half."
+            f"The temperature{' of each model' if own is None else ''} was chosen on these examples, so the "
+            "figures below are cross-fitted: each half of the examples is measured at a temperature chosen "
+            "on the other half."
         )
     else:
         state = "The probabilities are well calibrated."
         if abs(best - 1) > _MAX_CALIBRATED:
             which = "overconfident" if best > 1 else "underconfident"
             state = f"The model is {which}: a further temperature of {best:.2f} would calibrate it."
-        used = "each model's own temperature" if own is None else f"the temperature {own:.3g}"
-        state += f" Probabilities are at {used}."
+        used = "the temperature of each model" if own is None else f"a temperature of {own:.3g}"
+        state += f" Probabilities are computed at {used}."
     figures = (
         f"Expected calibration error: {100 * calibration.ece:.1f} points. Mean negative log-likelihood of "
         f"the gold labels: {calibration.loss:.3f}."
@@ -215,31 +217,31 @@ def _build_calibration(calibration: Calibration | None) -> Section | None:
             )
         ],
         has_diagonal=True,
-        caption="On the line y = x the model is perfectly calibrated; below it, it is overconfident.",
+        caption="On the line y = x the model is perfectly calibrated; below it, the model is overconfident.",
     )
     table = Table("calibration", columns, rows)
     return Section("Calibration", paragraphs=[state, figures], tables=[table], charts=[chart])
 
 
 def _build_threshold(threshold: ThresholdReport | None) -> Section | None:
-    """Say when questions are left unanswered, and what another threshold would give."""
+    """Describe the no-answer threshold, and the scores at the best one."""
     if threshold is None:
         return None
     best = threshold.best
     rule = (
-        "Every question is left unanswered"
+        "All questions are left unanswered"
         if threshold.threshold == ANSWER_NOTHING
-        else f"A question is left unanswered if its no-answer odds are above {threshold.threshold:.3f}"
+        else f"Questions with null odds above {threshold.threshold:.3f} are left unanswered"
     )
     parts = [
         f"{rule} (threshold: {threshold.source}).",
-        f"The best threshold for these questions gives an exact match of {best.best_exact:.2f} and an F1 of "
-        f"{best.best_f1:.2f}; optimistic, since it is chosen on the questions that it is scored on.",
+        f"At the best threshold for these questions, exact match is {best.best_exact:.2f} and F1 "
+        f"{best.best_f1:.2f}, which is optimistic, because it is chosen on the same questions.",
     ]
     if threshold.elsewhere is not None:
         scores = threshold.elsewhere.scores.overall
         parts.append(
-            f"Chosen on {threshold.num_chosen_on:,} of them and scored on the other "
+            f"With a threshold chosen on {threshold.num_chosen_on:,} of them and scored on the other "
             f"{threshold.num_reported:,}: exact match {scores.exact:.2f}, F1 {scores.f1:.2f}."
         )
     return Section("Questions without an answer", paragraphs=parts)
@@ -259,16 +261,16 @@ def _build_errors(evaluation: Evaluation) -> Section:
         if rank < NUM_WORST or (has_labels and seen[pair] < NUM_OF_EACH and len(shown) < MAX_ERRORS):
             seen[pair] += 1
             shown.append(each)
-    told = f"{len(wrong):,} of {evaluation.num_scored:,} predictions are wrong"
+    summary = f"{len(wrong):,} of {evaluation.num_scored:,} predictions are wrong"
     if len(shown) < len(wrong):
-        told += f"; shown are the {len(shown):,} worst"
-        told += ", with some of each pair of labels" if has_labels else ""
+        summary += f"; the {len(shown):,} worst are shown"
+        summary += ", with some of each pair of labels" if has_labels else ""
     cards = []
     for rank, each in enumerate(shown, start=1):
-        sure = "" if each.confidence is None else f" (confidence {each.confidence:.1%})"
+        confidence = "" if each.confidence is None else f" (confidence {each.confidence:.1%})"
         cards.append(
             Card(
-                [*each.texts.items(), ("gold", each.gold), ("predicted", f"{each.predicted}{sure}")],
+                [*each.texts.items(), ("gold", each.gold), ("predicted", f"{each.predicted}{confidence}")],
                 note=f"{rank}. · loss {each.loss:.2f} · id {each.id}",
                 keys=(each.gold, each.predicted) if has_labels else (),
             )
@@ -276,7 +278,7 @@ def _build_errors(evaluation: Evaluation) -> Section:
     filters = ("gold", "predicted") if has_labels else ()
     return Section(
         "Errors, worst first",
-        paragraphs=[f"{told}. {evaluation.built.error_order}"],
+        paragraphs=[f"{summary}. {evaluation.built.error_order}"],
         cards=cards,
         filters=filters,
     )

@@ -1,7 +1,7 @@
 """Input sequences: `[CLS] first [SEP]`, `[CLS] first [SEP] second [SEP]`, and windows over long texts.
 
-A windowed text is read in overlapping windows. Each token is *owned* by the window that gives it the most
-context, so that exactly one window answers for it.
+Windows overlap. Each token is *owned* by the window that gives it the most context, so that exactly one
+window makes predictions for it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,14 +15,14 @@ from albert.errors import InputError
 from albert.text.tokenizer import Tokenizer
 
 T = TypeVar("T")
-# What is tokenized together: enough to keep the tokenizer's fixed costs small, and little memory.
+# Tokenized at a time: enough to make the tokenizer's fixed costs small, but little memory.
 _GROUP_ITEMS = 512
 _GROUP_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSequence:
-    """One input of the model; the first `num_first` ids have segment 0, the others segment 1."""
+    """One input sequence; the first `num_first` ids have segment 0, the others segment 1."""
 
     ids: tuple[int, ...]
     num_first: int
@@ -30,7 +30,7 @@ class TaskSequence:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Adds [CLS] and [SEP], and keeps one object for each id of the vocabulary."""
+    """Adds [CLS] and [SEP], and holds one shared object for each id of the vocabulary."""
 
     cls_id: int
     sep_id: int
@@ -41,7 +41,7 @@ class Frame:
         return Frame(tokenizer.cls_id, tokenizer.sep_id, tuple(range(tokenizer.vocab_size)))
 
     def intern(self, ids: Iterable[int]) -> tuple[int, ...]:
-        """The same ids as shared objects: 8 bytes a token when a whole data set is in memory."""
+        """Replace ids by shared objects, so that a data set in memory takes 8 bytes per token."""
         return tuple(map(self.pool.__getitem__, ids))
 
     def join(self, first: Iterable[int], second: Iterable[int] | None = None) -> TaskSequence:
@@ -52,15 +52,15 @@ class Frame:
 
 
 def check_length(max_length: int, *, minimum: int, hint: str = "") -> None:
-    """Raise `InputError` if a length leaves no space for text."""
+    """Raise `InputError` if a length leaves no space for text; `hint` names an alternative fix."""
     if max_length < minimum:
         raise InputError(f"max_length is {max_length}; set it to at least {minimum}{hint}")
 
 
 def truncate_pair(num_first: int, num_second: int, *, max_tokens: int) -> tuple[int, int]:
-    """How many tokens of each text are kept: the longer one loses its last tokens until both fit.
+    """Compute how many tokens of each text are kept: the longer one is truncated until both fit.
 
-    If both are equally long, the second is truncated, as in the published code.
+    Of equally long texts the second is truncated, as in the published code.
     """
     if num_first + num_second <= max_tokens:
         return num_first, num_second
@@ -75,7 +75,7 @@ def iter_groups(
     max_items: int = _GROUP_ITEMS,
     max_characters: int = _GROUP_CHARACTERS,
 ) -> Iterator[list[T]]:
-    """Yield lists of items; each ends with the item that reaches a limit."""
+    """Yield lists of items, each up to the item that reaches a limit."""
     group: list[T] = []
     num_characters = 0
     for item in items:
@@ -90,7 +90,7 @@ def iter_groups(
 
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
-    """A window over the tokens `[first, end)` of a text; it owns those in `[own_first, own_end)`."""
+    """A window of the tokens `[first, end)` of a text, of which it owns `[own_first, own_end)`."""
 
     first: int
     end: int
@@ -103,9 +103,9 @@ class TokenWindow:
 
 
 def build_windows(num_tokens: int, *, size: int, stride: int) -> tuple[TokenWindow, ...]:
-    """Build windows of `size` tokens, each starting `stride` tokens later, until one reaches the end.
+    """Build windows of `size` tokens, each `stride` tokens after the previous, until one reaches the end.
 
-    An empty text has one window. A stride longer than a window is shortened.
+    An empty text has one window. A stride longer than a window is reduced to its size.
     """
     if num_tokens <= size:
         return (TokenWindow(0, num_tokens, 0, num_tokens),)
@@ -114,17 +114,17 @@ def build_windows(num_tokens: int, *, size: int, stride: int) -> tuple[TokenWind
     ends = np.minimum(firsts + size, num_tokens)
     owners = _find_owners(firsts, ends)
     indices = np.arange(len(firsts))
-    # The owners rise with the tokens: what a window owns is one range.
+    # Owners increase with the tokens, so a window owns one range.
     own_firsts, own_ends = (np.searchsorted(owners, indices, side=side) for side in ("left", "right"))
     rows = zip(*(each.tolist() for each in (firsts, ends, own_firsts, own_ends)), strict=True)
     return tuple(TokenWindow(*row) for row in rows)
 
 
 def _find_owners(firsts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each token the window with the most context, by the score of the published SQuAD code.
+    """Find the window of each token with the most context, scored as in the published SQuAD code.
 
-    The score is the distance to the nearer end of the window plus 0.01 for each of its tokens, so that a full
-    window comes before the last, shorter one; the first of equals wins.
+    The score is the distance to the nearer end of the window plus 0.01 times its number of tokens, so that a
+    full window is preferred to the shorter last one. Of equal scores the first is chosen.
     """
     best = np.full(ends[-1], -1.0)
     owners = np.zeros(ends[-1], np.int64)

@@ -1,4 +1,4 @@
-"""Split examples: identify them, group those that share a text, hold out a dev set, draw halves."""
+"""Split examples into train and dev sets or halves, and keep examples that share a text together."""
 
 import hashlib
 from collections.abc import Hashable, Iterable, Sequence
@@ -8,14 +8,14 @@ import numpy as np
 from albert.errors import FileFormatError, InputError
 from albert.tasks.task import Example, ExampleT
 
-# Numbers of random streams: held-out dev sets and halves depend only on them and the seed.
+# Streams of random numbers.
 _DEV_STREAM = 7001
 _HALF_STREAM = 3
-_MAX_SURPLUS = 2  # a dev set may become so many times as large as it should be to keep groups together
+_MAX_SURPLUS = 2  # a dev set may become so many times larger to keep groups together
 
 
 def identify_examples(examples: Iterable[Example]) -> str:
-    """Hash examples, whatever their order: a model records what it was trained on."""
+    """Hash examples independently of their order; models store this hash of their training data."""
     digests = sorted(hashlib.sha256(repr(example).encode()).digest() for example in examples)
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
@@ -23,11 +23,16 @@ def identify_examples(examples: Iterable[Example]) -> str:
 def hold_out(
     examples: Sequence[ExampleT], *, share: float, source: str
 ) -> tuple[tuple[ExampleT, ...], tuple[ExampleT, ...]]:
-    """Split off a dev set: the same examples whatever the seed.
+    """Hold out a dev set, which does not depend on a seed.
 
-    Examples that share a text, a context or a passage stay together, as far as possible, so that the dev set
-    has no training texts. If there are several strata, such as questions with and without an answer, the dev
-    set has examples of two of them.
+    Examples that share a text, context or passage stay together if possible, so that the dev set has no
+    training texts. If there are several strata, such as questions with and without an answer, the dev set has
+    examples of at least two.
+
+    Args:
+        examples: The examples.
+        share: The share to hold out.
+        source: The file name for error messages.
 
     Returns:
         The train and the dev examples.
@@ -35,8 +40,8 @@ def hold_out(
     number = round(share * len(examples))
     if not 1 <= number < len(examples):
         raise FileFormatError(
-            f"{source}: cannot hold out {share:.0%} of {len(examples)} examples as the dev set; give more, "
-            "or a table with --dev"
+            f"{source}: cannot hold out {share:.0%} of {len(examples)} examples as the dev set; give more "
+            "examples, or a dev set with --dev"
         )
     rows: dict[int, list[int]] = {}
     for index, group in enumerate(
@@ -47,22 +52,22 @@ def hold_out(
     drawn = [
         groups[chosen] for chosen in np.random.default_rng(_DEV_STREAM).permutation(len(groups)).tolist()
     ]
-    held = _take_groups(drawn, number)
-    strata = {examples[index].stratum for index in held}
+    held_out = _take_groups(drawn, number)
+    strata = {examples[index].stratum for index in held_out}
     if len(strata) == 1:
         others = [group for group in drawn if any(examples[i].stratum not in strata for i in group)]
         if len(others) > 1:
-            # The first of them and the first drawn are taken whatever their size, so that both are held out.
+            # The first of them and the first drawn are held out, whatever their size.
             rest = [group for group in drawn[1:] if group is not others[0]]
-            held = _take_groups([others[0] + drawn[0], *rest], number)
+            held_out = _take_groups([others[0] + drawn[0], *rest], number)
     return (
-        tuple(each for index, each in enumerate(examples) if index not in held),
-        tuple(each for index, each in enumerate(examples) if index in held),
+        tuple(each for index, each in enumerate(examples) if index not in held_out),
+        tuple(each for index, each in enumerate(examples) if index in held_out),
     )
 
 
 def _take_groups(groups: Sequence[list[int]], number: int) -> set[int]:
-    """Take groups until they have `number` rows or more; the last group is left for training."""
+    """Take groups until they have `number` rows; the last group is always left for training."""
     taken: set[int] = set()
     for group in groups[:-1]:
         if len(taken) >= number:
@@ -72,17 +77,18 @@ def _take_groups(groups: Sequence[list[int]], number: int) -> set[int]:
 
 
 def halve_examples(examples: Sequence[Example], *, seed: int) -> tuple[list[int], list[int]]:
-    """Draw two halves of rows; questions on one article or one passage stay together.
+    """Split rows into two random halves; questions on one article or passage stay together.
 
-    A single context or passage cannot be halved; a text shared by most rows does not tie them together.
+    Raises:
+        InputError: If all examples share a text.
     """
     has_passages = any(example.has_passage for example in examples)
     groups = group_examples(examples, max_tied=len(examples) if has_passages else len(examples) // 2)
     names = list(dict.fromkeys(groups))
     if len(names) < 2:
-        raise InputError(f"{len(names)} group of questions cannot be halved; at least 2 are needed")
+        raise InputError(f"cannot halve {len(examples)} examples that all share a text; give more examples")
     if seed < 0:
-        raise InputError(f"seed {seed} is below 0; give 0 or more")
+        raise InputError(f"seed is {seed}; set it to at least 0")
     order = np.random.default_rng([seed, _HALF_STREAM]).permutation(len(names))
     first = {names[index] for index in order[: len(names) // 2]}
     halves: tuple[list[int], list[int]] = ([], [])
@@ -92,10 +98,13 @@ def halve_examples(examples: Sequence[Example], *, seed: int) -> tuple[list[int]
 
 
 def group_examples(examples: Sequence[Example], *, max_tied: int) -> list[int]:
-    """Group the examples that share a text, directly or through others; a group is named by a row in it.
+    """Group examples that share a text, directly or through others.
 
-    Articles (if there are several), contexts and passages tie as texts do. A text that would tie more than
-    `max_tied` examples together does not; the rarest come first.
+    Articles (if there are several), contexts and passages count as texts. The rarest texts come first, and a
+    text that would join more than `max_tied` examples is ignored.
+
+    Returns:
+        For each example a row that identifies its group.
     """
     articles = {example.article for example in examples}
     has_articles = len(articles) > 1 and "" not in articles
@@ -111,7 +120,7 @@ def group_examples(examples: Sequence[Example], *, max_tied: int) -> list[int]:
         tied = dict.fromkeys(groups[row] for row in rows)
         if len(tied) == 1 or sum(len(members[group]) for group in tied) > max_tied:
             continue
-        # The largest group absorbs the others, so that no example moves often.
+        # Merged into the largest group, so that examples are rarely moved.
         largest = max(tied, key=lambda group: len(members[group]))
         for group in tied:
             if group != largest:

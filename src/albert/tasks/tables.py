@@ -1,7 +1,7 @@
-"""A user's table: its columns, the labels that occur in it, and its examples.
+"""User tables: columns, labels and examples.
 
-Each task type has a `Columns` class that turns a row into an example. The functions at the end of the module
-read the values of a row and raise `BadRow` for those that cannot be used.
+Each task type has a `Columns` class that converts a row to an example. The functions at the end of the module
+read values of a row and raise `BadRow` for invalid ones.
 """
 
 import difflib
@@ -18,7 +18,7 @@ from albert.errors import FileFormatError, suggest
 from albert.settings import Settings
 from albert.tasks.task import Example
 
-MAX_LABELS = 1000  # more are not names of classes, but numbers or texts
+MAX_LABELS = 1000  # more are probably numbers or texts
 _MAX_SHOWN = 12
 _INTEGER = re.compile(r"-?[0-9]{1,18}\.0+")
 ExampleT_co = TypeVar("ExampleT_co", bound=Example, covariant=True)
@@ -26,7 +26,7 @@ ExampleT_co = TypeVar("ExampleT_co", bound=Example, covariant=True)
 
 @dataclass(frozen=True)
 class Labels:
-    """The names of labels; output i of the model is `names[i]`."""
+    """The names of labels; `names[i]` is output i of the model."""
 
     names: tuple[str, ...]
 
@@ -50,7 +50,7 @@ class Labels:
         return index
 
     def find_alike(self) -> list[tuple[str, str]]:
-        """Find names that differ only in case and white space."""
+        """Find pairs of names that differ only in case and white space."""
         first: dict[str, str] = {}
         pairs = ((first.setdefault(_fold(name), name), name) for name in self.names)
         return [pair for pair in pairs if pair[0] != pair[1]]
@@ -61,22 +61,24 @@ def _fold(name: str) -> str:
 
 
 def normalize_label(name: str) -> str:
-    """Spell a number or boolean the same in every format: 1.0 is 1, and True is `true`."""
+    """Normalize the spelling of numbers and booleans, which formats differ in: 1.0 → 1, True → true."""
     if name in ("True", "False"):
         return name.lower()
     return str(int(name.partition(".")[0])) if _INTEGER.fullmatch(name) else name
 
 
 def build_labels(names: Iterable[str], *, source: str, minimum: int = 2) -> Labels:
-    """Sort the names that occur in a table: numbers by value, then words by alphabet."""
+    """Build the labels of a table: numbers sorted by value, then names in alphabetical order."""
     found = set(names)
     if len(found) < minimum:
         only = f"only the label {quote(next(iter(found)))}" if found else "no label"
-        raise FileFormatError(f"{source}: has {only}; at least {minimum} are needed. Check the label column.")
+        raise FileFormatError(
+            f"{source}: has {only}, but at least {minimum} are needed. Check the label column."
+        )
     if len(found) > MAX_LABELS:
         raise FileFormatError(
-            f"{source}: has {len(found):,} different labels, at most {MAX_LABELS:,} are supported. For "
-            "numbers, use regression; otherwise check the label column."
+            f"{source}: has {len(found):,} different labels, but at most {MAX_LABELS:,} are supported. Use "
+            "regression for numbers, or check the label column."
         )
 
     def sort_key(name: str) -> tuple[float, str]:
@@ -117,13 +119,13 @@ class Columns(Settings):
 
 
 def select_columns(required: Iterable[str | None], optional: Iterable[str | None] = ()) -> Wanted:
-    """Build the columns to read; those that are None are left out."""
+    """Build the columns to read, without those that are None."""
     return Wanted(tuple(each for each in required if each is not None), tuple(filter(None, optional)))
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered(Generic[ExampleT_co]):
-    """An example and the line (of a Parquet file, the row) at which it begins, counted from 1."""
+    """An example and the line (in Parquet files the row) at which it starts, counted from 1."""
 
     line: int
     example: ExampleT_co
@@ -144,11 +146,11 @@ def read_table(path: PathOrUrl, columns: Columns, *, labels: Labels | None = Non
     Args:
         path: The table.
         columns: The names of its columns.
-        labels: The labels of the training data; by default those found in the table.
+        labels: The labels of the training data; by default those of the table.
 
     Raises:
-        FileFormatError: If there are no examples, more than a tenth of the rows cannot be read, or a label is
-            not among `labels`.
+        FileFormatError: If there are no examples, more than 10% of the rows are invalid, or a label is not
+            in `labels`.
     """
     labels = labels or find_labels(path, columns)
     problems = Problems(str(path))
@@ -172,7 +174,7 @@ def iter_table(
     is_labeled: bool = False,
     format: str | None = None,
 ) -> Iterator[Numbered[Example]]:
-    """Yield the examples of a table or a stream, one at a time; bad rows are skipped and counted."""
+    """Yield the examples of a table or a stream; bad rows are skipped and counted."""
 
     def build(row: Row) -> Numbered[Example]:
         example = columns.build(row, labels, is_labeled=is_labeled)
@@ -185,10 +187,10 @@ def iter_table(
 
 
 def find_labels(path: PathOrUrl, columns: Columns) -> Labels | None:
-    """Find all labels in a table, sorted; None if labels have no names (numbers, answers, options)."""
+    """Find all labels of a table, sorted; None if labels have no names (numbers, answers, options)."""
     if not columns.min_labels:
         return None
-    problems = Problems(str(path))  # not shown: bad rows are reported when the examples are read
+    problems = Problems(str(path))  # not reported here, but when the examples are read
     rows = iter_rows(path, wanted=columns.wanted(is_labeled=True), problems=problems)
     names: set[str] = set()
     num_rows = 0
@@ -202,12 +204,12 @@ def find_labels(path: PathOrUrl, columns: Columns) -> Labels | None:
 def check_named(
     columns: Columns, *, named: Collection[str], read: Sequence[Problems], is_labeled: bool = True
 ) -> None:
-    """Raise `FileFormatError` if the user names an optional column that none of the tables has.
+    """Raise `FileFormatError` if the user sets an optional column that none of the tables has.
 
     Args:
         columns: The names of the columns.
         named: The keys that the user set.
-        read: The tables, after reading: a column may be in only one of them.
+        read: The problems of the tables, which have their columns after reading.
         is_labeled: Whether the label columns were read.
     """
     optional = columns.wanted(is_labeled=is_labeled).optional
@@ -216,14 +218,12 @@ def check_named(
         name = getattr(columns, key)
         if name in optional and name not in found:
             paths = dict.fromkeys(str(each.path) for each in read)
-            raise FileFormatError(
-                f"{' and '.join(paths)}: no column {name!r}, which columns.{key} names; "
-                f"{suggest(name, found, more=f'; name one of them, or leave columns.{key} out')}"
-            )
+            hint = suggest(name, found, lead="columns:", more=f"; set columns.{key} to one, or remove it")
+            raise FileFormatError(f"{' and '.join(paths)}: column {name!r} (columns.{key}) not found; {hint}")
 
 
 def read_text(row: Row, column: str) -> str:
-    """Return a text; it may be empty, but not missing."""
+    """Read a text; it may be empty, but not missing."""
     value = row.values.get(column)
     if not isinstance(value, str):
         raise BadRow(f"no text in column {column!r}", f"it holds {describe_value(value)}")
@@ -231,7 +231,7 @@ def read_text(row: Row, column: str) -> str:
 
 
 def read_id(row: Row, column: str | None) -> str:
-    """Return the id of a row, by default the number of its line."""
+    """Read the id of a row, by default the number of its line."""
     value = row.values.get(column) if column is not None else row.line
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise BadRow(f"no id in column {column!r}", f"it holds {describe_value(value)}")
@@ -239,20 +239,20 @@ def read_id(row: Row, column: str | None) -> str:
 
 
 def read_label(value: Any, column: str) -> str:
-    """Return a label as it is written; numbers and booleans are spelled the same in every format."""
+    """Read a label; numbers and booleans are spelled the same in every format."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     is_name = isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
-    name = str(value).strip() if is_name else ""  # many tables have nan in an empty cell
+    name = str(value).strip() if is_name else ""  # empty cells are often nan
     if not name:
         raise BadRow(f"no label in column {column!r}", f"it holds {describe_value(value)}")
     return name
 
 
 def read_number(row: Row, column: str) -> float:
-    """Return a finite number, which may be written as a text."""
+    """Read a finite number, which may be a text."""
     value = row.values.get(column)
     try:
         number = float(value) if isinstance(value, str | int | float) else math.nan
@@ -264,7 +264,7 @@ def read_number(row: Row, column: str) -> float:
 
 
 def read_label_list(row: Row, column: str, *, separator: str | None) -> list[str]:
-    """Return a list of labels, which may be a text with separators (None: white space)."""
+    """Read a list of labels, or a text with separators (None: white space)."""
     value = row.values.get(column)
     if isinstance(value, str):
         parts: list[Any] = value.split(separator)
@@ -275,7 +275,7 @@ def read_label_list(row: Row, column: str, *, separator: str | None) -> list[str
 
 
 def read_text_list(row: Row, column: str) -> tuple[str, ...]:
-    """Return a list of texts."""
+    """Read a list of texts."""
     value = row.values.get(column)
     if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
         raise BadRow(f"no list of texts in column {column!r}", f"it holds {describe_value(value)}")

@@ -2,14 +2,14 @@
 
 A task type is one module: `classification`, `token_classification`, `question_answering`, `multiple_choice`,
 `embedding`. It defines its example, the columns of a table, its config (task.json) and its `Task`. Code
-outside these modules never asks which type it has; the table of types is in `catalogue`.
+outside these modules is independent of the type; `catalogue` has the table of types.
 """
 
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -47,16 +47,16 @@ Losses = dict[str, tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One input of a task, with its label where it is known. The base class of each type's example.
+    """One input of a task and its label, if known; the base class of each type's example.
 
-    Runs and models identify their data by the `repr` of examples, so class names and fields are stable.
+    Runs and models identify their data by the `repr` of examples, so class names and fields must not change.
     """
 
     id: str
 
     @property
     def texts(self) -> tuple[Hashable, ...]:
-        """The texts that train and dev examples should not share, such as the context of a question."""
+        """The texts that train and dev set should not share, such as the context of a question."""
         raise NotImplementedError
 
     @property
@@ -69,12 +69,12 @@ class Example:
 
     @property
     def label_indices(self) -> tuple[int, ...]:
-        """The indices of all labels of the example, or of its words."""
+        """The indices of the labels of the example or of its words."""
         return ()
 
     @property
     def article(self) -> str:
-        """Examples of one article belong together when the examples are split."""
+        """The article of the example; a split keeps the examples of an article together."""
         return ""
 
     @property
@@ -84,33 +84,32 @@ class Example:
 
     @property
     def stratum(self) -> Hashable:
-        """Train and dev set should both have examples of each stratum."""
+        """The stratum of the example; train and dev set should both have examples of each."""
         return None
 
 
 class Item(Protocol):
-    """One input sequence, or several that belong together, of an encoded example."""
+    """One or several input sequences of an encoded example: the unit of batches."""
 
     @property
     def num_tokens(self) -> int: ...
 
     @property
     def is_truncated(self) -> bool:
-        """Whether text was lost; text that is in another window of the example was not."""
+        """Whether text was lost; text in another window of the example is not."""
 
 
 @dataclass(frozen=True)
 class ExampleResult:
-    """The prediction for one example beside its gold label, in words for a person.
+    """The gold label and the prediction of one example, as text.
 
     Args:
         id: The id of the example.
-        texts: The parts of the example by their names, in the order to show them.
+        texts: The parts of the example by name, in the order to show them.
         gold: The gold label.
         predicted: The predicted label.
-        is_correct: Whether they agree.
-        loss: How wrong the prediction is, 0 at best: -log p of the gold label, 1 - F1 for spans, the distance
-            of numbers.
+        is_correct: Whether the prediction counts as correct.
+        loss: -log p of the gold label, 1 - F1 for spans, the absolute error for numbers.
         confidence: The probability of the prediction; None for numbers.
     """
 
@@ -126,14 +125,14 @@ class ExampleResult:
 ExampleT = TypeVar("ExampleT", bound=Example)
 ItemT = TypeVar("ItemT", bound=Item)
 LabelsT = TypeVar("LabelsT")  # the labels of a batch
-AnswerT = TypeVar("AnswerT")  # what a model says about an example: logits, spans or vectors
+AnswerT = TypeVar("AnswerT")  # the prediction for an item or an example: logits, spans or vectors
 Decisions = tuple[Floats, Ints]  # logits [decisions, classes], and the gold classes
 Baseline = Callable[[Sequence[ExampleT], Sequence[ExampleT]], list[AnswerT]]  # train, dev -> answers to dev
 
 
 @dataclass(frozen=True)
 class TaskBatch(Generic[LabelsT]):
-    """Sequences laid end to end, without padding, and their labels in the form of the task type."""
+    """Concatenated sequences without padding, and their labels in the form of the task type."""
 
     ids_T: Ints
     positions_T: Ints
@@ -142,14 +141,14 @@ class TaskBatch(Generic[LabelsT]):
     labels: LabelsT
 
     def build_tokens(self, device: torch.device | str = "cpu") -> Tokens:
-        """Move the batch to the device, as the model reads it."""
+        """Build the input of the model on a device."""
         flat = (torch.from_numpy(part) for part in (self.ids_T, self.positions_T, self.segments_T))
         ids_T, positions_T, segments_T = (part.to(device, non_blocking=True) for part in flat)
         return Tokens(ids_T, positions_T, segments_T, tuple(self.lengths.tolist()))
 
 
 def build_task_batch(sequences: Sequence[TaskSequence], labels: LabelsT) -> TaskBatch[LabelsT]:
-    """Lay the sequences end to end, in their order."""
+    """Concatenate the sequences in their order."""
     lengths = np.array([len(sequence.ids) for sequence in sequences], dtype=np.int64)
     starts = np.cumsum(lengths) - lengths
     positions_T = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(starts, lengths)
@@ -167,28 +166,35 @@ class TaskConfig(Settings):
     """The config of a fine-tuned model (task.json); each type adds its own settings.
 
     Args:
+        task: A published task or a task type.
+        labels: The names of the model's outputs, if they have names.
+        metrics: The metrics whose mean is the score.
         columns: The columns of the table that the model was trained on.
+        max_length: The maximum length of a sequence, in tokens.
+        temperature: Divides the logits to calibrate the probabilities.
+        learned_from: Hashes of the training examples, alone and with the dev set.
+        tuned_on: The hash of the dev set, on which temperature and threshold were chosen.
     """
 
-    task: str  # A published task or a task type
+    task: str
     task_type: str
-    labels: tuple[str, ...] = ()  # the names of the model's outputs, where they have names
-    metrics: tuple[str, ...] = ()  # the metrics whose mean is the score
+    labels: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     columns: dict[str, Any] = Field(default_factory=dict)
-    max_length: Annotated[int, Field(ge=8)] = 128  # the longest sequence, in tokens
-    temperature: PositiveFloat = 1.0  # divides the logits to calibrate the probabilities
-    learned_from: tuple[str, ...] = ()  # hashes of the training examples, alone and with the dev set
-    tuned_on: str = ""  # the hash of the dev set, on which temperature and threshold were chosen
+    max_length: Annotated[int, Field(ge=8)] = 128
+    temperature: PositiveFloat = 1.0
+    learned_from: tuple[str, ...] = ()
+    tuned_on: str = ""
     is_scorable_without_labels: ClassVar[bool] = False
 
     @property
     def has_numeric_label(self) -> bool:
-        """Whether the label is a number, which the similarity of two vectors can predict as well."""
+        """Whether the label is a number, which the similarity of two vectors can predict, too."""
         return False
 
     @property
     def has_classes(self) -> bool:
-        """Whether each decision is for one class, whose loss may have a weight (`class_weights`)."""
+        """Whether each prediction is one of several classes, which may be weighted (`class_weights`)."""
         return False
 
     @property
@@ -197,28 +203,30 @@ class TaskConfig(Settings):
 
     @property
     def max_embedded(self) -> int | None:
-        """The number of tokens at which `embed` truncates a text; None for the model's positions."""
+        """The number of tokens at which `embed` truncates a text; None for all positions of the model."""
         return None
 
     def fit_length(self, length: int) -> dict[str, Any]:
-        """The settings for sequences of `length` tokens."""
+        """Return the changes of this config for sequences of `length` tokens."""
         return {"max_length": length}
 
     def complete(self, settings: "FinetuneSettings", *, train: Sequence[Example], max_positions: int) -> Self:
-        """Add the length and the options of a recipe; reject options that the task type does not have."""
+        """Add the length and options of a recipe; reject options that the task type does not have."""
         if settings.has_exits and "has_exits" not in type(self).model_fields:
-            raise InputError(f"has_exits=true is only for classification and regression, not for {self.task}")
+            raise InputError(
+                f"has_exits=true is only for classification and regression, not for {self.task}; remove it"
+            )
         update = self.fit_length(min(settings.max_length, max_positions))
         if settings.class_weights == "balanced":
             if not self.has_classes:
                 raise InputError(
-                    f"class_weights=balanced is only for tasks with one class each, not {self.task}"
+                    f"class_weights=balanced is only for tasks with one label, not for {self.task}; remove it"
                 )
             update["class_weights"] = balance_classes(train, num_classes=len(self.labels))
         return self.model_copy(update=update)
 
     def fit_table(self, train: Sequence[Example]) -> Self:
-        """Add what the examples of a user's table show."""
+        """Add what is inferred from the examples of a user's table."""
         return self
 
     def check_data(
@@ -234,19 +242,19 @@ class TaskConfig(Settings):
         )
 
     def adapt(self, loaded: Pretrained) -> Self:
-        """Adapt the config to a folder without task.json: its positions, its labels, its head."""
+        """Adapt the config to a folder without task.json: its positions, labels and head."""
         length = min(self.max_length, loaded.config.max_position_embeddings)
         return self.model_copy(update=self.fit_length(length))
 
     def check_outputs(self, source: str, loaded: Pretrained) -> None:
-        """Raise `InputError` if a folder without task.json has outputs of another meaning."""
+        """Raise `InputError` if the outputs of a folder without task.json have another meaning."""
 
     def has_same_outputs(self, other: "TaskConfig") -> bool:
-        """Whether a head that was trained for the other config fits this one."""
+        """Return whether a head that was trained with the other config fits this one."""
         return (self.task_type, self.labels) == (other.task_type, other.labels)
 
     def check_answers(self, target: "TaskConfig", *, source: str, model_task: str) -> None:
-        """Raise `InputError` unless a model of this config, from `source`, can answer the target task."""
+        """Raise `InputError` unless the model of this config, from `source`, can solve the target task."""
         if self.task_type != target.task_type:
             raise InputError(
                 f"{source}: fine-tuned for {self.task} ({self.task_type}), but {target.task} needs a model "
@@ -254,9 +262,9 @@ class TaskConfig(Settings):
             )
 
     def merge(self, members: Sequence["TaskConfig"], target: "TaskConfig", *, is_published: bool) -> Self:
-        """The config of an ensemble whose first member has this config, for the target task.
+        """Build the config of an ensemble whose first member has this config, for the target task.
 
-        Probabilities are at each member's own temperature before they are merged, so the ensemble has 1.
+        Its temperature is 1, because each member applies its own before the probabilities are averaged.
         """
         own_metrics = self.metrics if self.task == target.task and not is_published else ()
         return self.model_copy(
@@ -274,9 +282,9 @@ class TaskConfig(Settings):
         raise NotImplementedError
 
     def list_folder_options(self, model: AlbertModel, *, labels: Sequence[str]) -> dict[str, Any]:
-        """What `save_model` needs besides: names of labels, `problem_type`, `extras` (other files).
+        """Return further arguments of `save_model`: `labels`, `problem_type`, `extras` (other files).
 
-        `labels` are the folder's names for the outputs of a config without names.
+        `labels` are the folder's names of the outputs, used if the config has none.
         """
         return {}
 
@@ -285,9 +293,9 @@ class TaskConfig(Settings):
 class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
     """A task type with its config.
 
-    Examples are encoded into items: one each, or one for each window of a long text. Items make batches. A
-    batch makes losses, or one answer for each item; the answers of an example's items are aggregated, and
-    answers are scored, explained and described.
+    Examples are encoded into items: one each, or one for each window of a long text. A batch of items has
+    losses, or one answer (prediction) for each item. The answers to the items of an example are aggregated;
+    answers to examples are scored, explained and described.
     """
 
     config: TaskConfig
@@ -297,14 +305,14 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
     @property
     @abstractmethod
     def method(self) -> str:
-        """The predictor's method that serves this task, such as `classify`."""
+        """The method of `TaskPredictor` for this task, such as `classify`."""
 
     # The model and training.
 
     @property
     @abstractmethod
     def heads(self) -> Heads:
-        """The heads that the model needs."""
+        """The heads that the model needs, with their numbers of outputs."""
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -313,66 +321,74 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
     @property
     def uses_in_batch_negatives(self) -> bool:
-        """Whether a step is one batch that is never split, since its items are compared with each other."""
+        """Whether a step must be one batch, because its items are compared with each other."""
         return False
 
     @abstractmethod
     def encode(self, examples: Sequence[ExampleT], tokenizer: Tokenizer) -> list[ItemT]:
-        """Tokenize the examples, in their order; the items of one example are adjacent."""
+        """Tokenize the examples.
+
+        Returns:
+            The items in the order of the examples; those of one example are adjacent.
+        """
 
     @abstractmethod
     def has_label(self, item: ItemT) -> bool:
-        """Whether an item can be trained on."""
+        """Return whether an item can be trained on."""
 
     @abstractmethod
-    def build_batch(self, items: Sequence[ItemT]) -> TaskBatch[LabelsT]: ...
+    def build_batch(self, items: Sequence[ItemT]) -> TaskBatch[LabelsT]:
+        """Collate items."""
 
     @abstractmethod
     def count_labels(self, batch: TaskBatch[LabelsT]) -> Mapping[str, int]:
-        """The number of labels in a batch for each objective, before the model has run."""
+        """Count the labels of a batch for each objective, before the model runs."""
 
     @abstractmethod
     def compute_losses(
         self, model: AlbertModel, batch: TaskBatch[LabelsT], *, depth: int | None = None
     ) -> Losses:
-        """Compute the summed losses of a batch; `depth` is the number of layers to run, None for all."""
+        """Compute the losses of a batch.
+
+        Args:
+            model: The model with the heads of the task.
+            batch: A batch from `build_batch`.
+            depth: The number of layers to run; None for all.
+
+        Returns:
+            For each objective the summed loss and the number of correct predictions.
+        """
 
     def check_train(self, items: Sequence[ItemT], model: AlbertModel) -> None:
         """Raise `InputError` if the model cannot be trained on these items."""
 
     def explain_no_labels(self, examples: Sequence[ExampleT]) -> str:
-        """Say why no training example has a usable label, and what to do."""
+        """Format the error for training examples without any usable label."""
         return f"None of the {len(examples):,} examples of {self.config.task} has a label; check the columns."
 
     def describe_truncated(self, num_truncated: int, num_examples: int, *, max_positions: int) -> str:
-        """Say how many texts were truncated, and which setting keeps more of them."""
+        """Format the warning about truncated texts, with the setting that keeps more of them."""
         length = self.config.max_length
-        told = f"Truncated {num_truncated:,} of {num_examples:,} texts to {length} tokens."
-        return (
-            f"{told} Set max_length (up to {max_positions}) to keep more." if length < max_positions else told
-        )
+        message = f"Truncated {num_truncated:,} of {num_examples:,} texts to {length} tokens."
+        hint = f" Set max_length (up to {max_positions}) to keep more." if length < max_positions else ""
+        return message + hint
 
     # Prediction.
 
     @abstractmethod
     def predict(
-        self,
-        model: AlbertModel,
-        batch: TaskBatch[LabelsT],
-        items: Sequence[ItemT],
-        *,
-        depth: int | None = None,
+        self, model: AlbertModel, batch: TaskBatch[LabelsT], *, depth: int | None = None
     ) -> list[AnswerT]:
-        """Compute one answer for each item of a batch."""
+        """Compute one answer for each item of a batch; arguments as in `compute_losses`."""
 
     def predict_early(
         self, model: AlbertModel, batch: TaskBatch[LabelsT], *, patience: int | None, depth: int | None
     ) -> "EarlyExitOutput":
-        """Compute the logits, and how many layers each sequence needed, with or without early exit."""
-        raise InputError(f"a model for {self.config.task} has no early exits")
+        """Compute logits, and the number of layers that each sequence used, with or without early exit."""
+        raise InputError(f"a model for {self.config.task} has no early exits; remove patience")
 
     def aggregate(self, items: Sequence[ItemT], answers: Sequence[AnswerT]) -> list[AnswerT]:
-        """Aggregate the answers to the items of each example; by default an item is an example."""
+        """Aggregate the answers to the items of each example; by default each example has one item."""
         return list(answers)
 
     def align(self, answer: AnswerT, order: Sequence[int] | None) -> AnswerT:
@@ -381,45 +397,50 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
     @abstractmethod
     def ensemble(self, members: Sequence[Sequence[AnswerT]]) -> list[AnswerT]:
-        """Merge the answers of several models to the same examples."""
+        """Merge the answers of several models to the same examples, aligned by `align`."""
 
     @abstractmethod
     def describe(self, answer: AnswerT, example: ExampleT) -> dict[str, Any]:
         """Describe an answer as JSON: names instead of indices, texts instead of positions."""
 
     def parse_inputs(self, *inputs: Any) -> Sequence[ExampleT]:
-        """Turn the Python arguments of the predictor's method into examples."""
+        """Convert the arguments of the predictor's method to examples."""
         raise NotImplementedError
 
     def build_record(self, row: Mapping[str, Any], example: ExampleT) -> Any:
-        """Build what the predictor's method returns from a described answer."""
+        """Convert a described answer to the return value of the predictor's method."""
         return dict(row)
 
     # Scores and analysis.
 
     def prepare_scores(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> WeightedScores:
-        """Prepare the metrics, in points of 100, and `score`, as a function of example weights."""
+        """Prepare the metrics.
+
+        Returns:
+            A function from the weight of each example to the metrics, in points of 100, and the main `score`.
+        """
         raise NotImplementedError  # unless `score` and `find_intervals` are overridden
 
     def score(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> dict[str, float]:
+        """Compute the metrics, in points of 100, and the main `score`."""
         return self.prepare_scores(answers, examples)(np.ones(len(examples)))
 
     def find_intervals(
         self, answers: Sequence[AnswerT], examples: Sequence[ExampleT], *, seed: int
     ) -> dict[str, Interval]:
-        """Estimate 95% bootstrap intervals of the metrics over examples (whole texts, not words)."""
+        """Estimate 95% bootstrap intervals of the metrics over examples (texts, not words)."""
         return bootstrap_weighted(len(examples), measure=self.prepare_scores(answers, examples), seed=seed)
 
     def list_decisions(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> Decisions | None:
-        """List every decision between classes, for calibration; None if there is none."""
+        """List all decisions between classes, for calibration; None if the task has none."""
         return None
 
     def tune(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> TaskConfig:
-        """Fit the temperature (or threshold) on answers to examples that were not trained on."""
-        found = self.list_decisions(answers, examples)
-        if found is None:
+        """Fit the temperature (or threshold) on a dev set and return the changed config."""
+        decisions = self.list_decisions(answers, examples)
+        if decisions is None:
             return self.config
-        update: dict[str, Any] = {"temperature": fit_temperature(found[0], golds=found[1])}
+        update: dict[str, Any] = {"temperature": fit_temperature(decisions[0], golds=decisions[1])}
         if self.config.has_classes:
             update["class_weights"] = None  # of the loss only
         return self.config.model_copy(update=update)
@@ -431,6 +452,7 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
         return ()
 
     def count_confusions(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> Confusion | None:
+        """Build the confusion matrix; None if the task has none."""
         return None
 
     def report_threshold(
@@ -447,33 +469,33 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
     @abstractmethod
     def explain(self, answers: Sequence[AnswerT], examples: Sequence[ExampleT]) -> tuple[ExampleResult, ...]:
-        """List the result of each example for a person."""
+        """Compare the answer to each example with its gold label, as text."""
 
     @property
     def has_label_filters(self) -> bool:
-        """Whether the report can filter errors by label."""
+        """Whether the report has a filter of errors by label."""
         return False
 
     @property
     def error_order(self) -> str:
-        """How the report sorts errors."""
+        """The order of errors in the report."""
         return "Sorted by loss: confident errors come first."
 
     def build_charts(self, results: Sequence[ExampleResult]) -> list[Chart]:
-        """Build the charts of the report that only this type has."""
+        """Build charts that the report has for this type only."""
         return []
 
     def list_baselines(self) -> "dict[str, Baseline[ExampleT, AnswerT]]":
-        """Baselines by name: they learn from the train examples and answer the dev examples."""
+        """Return the baselines by name: functions of the train and dev examples to answers to the latter."""
         return {}
 
 
-# A task whose type is not known: it takes the examples, items and answers that it made itself.
+# A task of any type, for code that passes it only its own examples, items and answers.
 AnyTask = Task[Example, Item, object, object]
 
 
 def plot_numbers(results: Sequence[ExampleResult], *, has_diagonal: bool) -> Chart:
-    """Plot predicted over gold numbers; of many examples, every n-th."""
+    """Plot predicted over gold numbers, of many examples every n-th."""
     shown = results[:: -(-len(results) // MAX_POINTS)]
     points = Series(
         "an example", [float(each.gold) for each in shown], [float(each.predicted) for each in shown]
@@ -490,10 +512,10 @@ def plot_numbers(results: Sequence[ExampleResult], *, has_diagonal: bool) -> Cha
 
 
 def balance_classes(examples: Sequence[Example], *, num_classes: int) -> tuple[float, ...]:
-    """Weigh the classes so that each counts the same in total, and the mean over labels is 1."""
+    """Compute weights by which all classes have the same total weight, with a mean of 1 over labels."""
     counts = Counter(label for example in examples for label in example.label_indices)
     total = counts.total()
-    # A class without training examples has no loss to weigh.
+    # A class without training examples has no loss to weight.
     return tuple(
         total / (num_classes * counts[index]) if counts[index] else 1.0 for index in range(num_classes)
     )
@@ -502,8 +524,8 @@ def balance_classes(examples: Sequence[Example], *, num_classes: int) -> tuple[f
 def choose_label_names(labels: tuple[str, ...], loaded: Pretrained, *, head: str) -> tuple[str, ...]:
     """Choose the names of the outputs of a folder without task.json; `labels` are the task's.
 
-    The folder's names are used where they mean something (LABEL_0 does not), or where the task has none. The
-    same labels in another order keep the folder's order and the task's spelling.
+    The folder's names are used, unless they are LABEL_0, LABEL_1, … and the task has names. If both have the
+    same labels in another order or case, the order is the folder's and the spelling the task's.
     """
     names = loaded.folder_config.labels
     if labels and (not names or all(name.startswith("LABEL_") for name in names)):
@@ -517,24 +539,23 @@ def choose_label_names(labels: tuple[str, ...], loaded: Pretrained, *, head: str
 
 
 def count_outputs(model: AlbertModel, head: str) -> int | None:
-    """The number of outputs of a head; None if it is not a single linear map."""
+    """Return the number of outputs of a head; None if it is not a single linear layer."""
     linear = getattr(model.head(head), "linear", None)
     return None if linear is None else int(linear.out_features)
 
 
 def require_list(texts: Any, wanted: str) -> Iterable[Any]:
-    """Reject a single string, which would be read letter by letter."""
+    """Reject a single string, which would be read as a list of characters."""
     if isinstance(texts, str):
-        raise InputError(f"{texts[:40]!r} is one text; give a list of {wanted}")
-    found: Iterable[Any] = texts
-    return found
+        raise InputError(f"expected a list of {wanted}, got {repr(texts)[:40]}")
+    return cast("Iterable[Any]", texts)
 
 
 def require_texts(texts: Any, name: str) -> list[str]:
-    """Return one text or several as a list; reject what is no text."""
+    """Return one or several texts as a list; raise `InputError` for other values."""
     is_one = isinstance(texts, str) or not isinstance(texts, Iterable)
     listed: list[Any] = [texts] if is_one else list(texts)
     for number, text in enumerate(listed, start=1):
         if not isinstance(text, str):
-            raise InputError(f"{name} {number} is {repr(text)[:80]}; give texts (str)")
+            raise InputError(f"{name} {number} is {repr(text)[:80]}; give a text (str)")
     return listed

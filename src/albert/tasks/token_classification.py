@@ -1,6 +1,6 @@
-"""Token classification: a label for each word, and entities where the labels are O, B-… and I-….
+"""Token classification: a label for each word, and entities if the labels are O, B-… and I-….
 
-A long text is read in overlapping windows. Shapes: T tokens, P words, D hidden width, K labels.
+A long text is split into overlapping windows. Shapes: T tokens, P words, D hidden width, K labels.
 """
 
 import re
@@ -64,7 +64,7 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class TokenExample(Example):
-    """A text split into words, and the index of each word's label; None if unknown."""
+    """A text split into words, and the indices of their labels, None if unknown."""
 
     words: tuple[str, ...]
     labels: tuple[int, ...] | None = None
@@ -87,7 +87,7 @@ class TokenExample(Example):
 
 
 class WordColumns(Columns):
-    """Words and their labels, as lists or separated by white space; CoNLL files have these two columns."""
+    """The columns of words and labels, as lists or separated by white space; CoNLL files have these two."""
 
     text_format: ClassVar[str] = "txt"
 
@@ -109,7 +109,7 @@ class WordColumns(Columns):
         assert labels is not None
         names = self.list_labels(row)
         if len(names) != len(words):
-            raise BadRow("not one label for each word", f"{len(words)} words and {len(names)} labels")
+            raise BadRow("another number of labels than words", f"{len(words)} words and {len(names)} labels")
         return TokenExample(name, words, tuple(labels.index(each) for each in names))
 
     def list_labels(self, row: Row) -> list[str]:
@@ -122,7 +122,7 @@ class WordColumns(Columns):
 
 @dataclass(frozen=True, slots=True)
 class EncodedWords:
-    """The tokens of a text; `firsts` are the indices of each word's first token, which carries its label."""
+    """The tokens of a text; `firsts` are the indices of the words' first tokens, which have their labels."""
 
     example: TokenExample
     tokens: tuple[int, ...]
@@ -133,7 +133,7 @@ class EncodedWords:
 
 @dataclass(frozen=True, slots=True)
 class WordWindow:
-    """A window of a text, `[CLS] tokens [SEP]`; it answers for the words whose first tokens it owns."""
+    """A window of a text, `[CLS] tokens [SEP]`; it predicts the words whose first tokens it owns."""
 
     text: EncodedWords
     window: TokenWindow
@@ -152,7 +152,7 @@ class WordWindow:
 
     @property
     def words(self) -> range:
-        """The indices of the words that this window answers for."""
+        """The indices of the words that this window predicts."""
         firsts = self.text.firsts
         return range(bisect_left(firsts, self.window.own_first), bisect_left(firsts, self.window.own_end))
 
@@ -172,8 +172,8 @@ def iter_encoded_words(
 ) -> Iterator[EncodedWords]:
     """Encode each text in windows of at most `max_length` tokens that overlap by half, or by `stride`.
 
-    Words are tokenized with a space between them. A word without a token, such as a lone accent, is an
-    unknown token: every word has a prediction.
+    Words are tokenized with a space between them. A word without a token, such as a combining accent, becomes
+    an unknown token, so that every word has a prediction.
     """
     check_length(max_length, minimum=4)
     frame, size = Frame.of(tokenizer), max_length - 2
@@ -188,7 +188,7 @@ def iter_encoded_words(
 
 
 def group_by_word(words: Sequence[str], encoding: Encoding, *, unk_id: int) -> list[list[int]]:
-    """The ids of each word, by the characters at which the tokens begin in the words joined by spaces."""
+    """Group the ids of tokens by the words (joined by spaces) in which they start."""
     starts = list(accumulate((len(word) + 1 for word in words), initial=0))[:-1]
     groups: list[list[int]] = [[] for _ in words]
     for token, (start, _) in zip(encoding.ids, encoding.spans, strict=True):
@@ -199,8 +199,11 @@ def group_by_word(words: Sequence[str], encoding: Encoding, *, unk_id: int) -> l
 class TokenClassificationConfig(TaskConfig):
     """The config of a token classifier.
 
-    If the labels are O, B-… and I-…, the score is the F1 of entities, else the mean of the accuracy and the
-    macro F1 of words, unless `metrics` names others. `class_weights` have a mean of 1 over training words.
+    The default score is the F1 of entities if the labels are O, B-… and I-…, else the mean of the accuracy
+    and the macro F1 of words.
+
+    Args:
+        class_weights: The weight of each label in the loss, with a mean of 1 over the training words.
     """
 
     task_type: Literal["token-classification"] = "token-classification"
@@ -208,7 +211,7 @@ class TokenClassificationConfig(TaskConfig):
 
     @property
     def has_entities(self) -> bool:
-        """Whether the labels are O, B-… and I-… only, and not only O."""
+        """Whether all labels are O, B-… or I-…, and not only O."""
         try:
             return bool(find_entities(self.labels))
         except InputError:
@@ -247,9 +250,9 @@ class TaggedWord:
 
 @dataclass(frozen=True)
 class FoundEntity:
-    """Adjacent words that the labels mark as one entity, and their characters in the text.
+    """An entity: adjacent words, and their characters `[start, end)` in the text.
 
-    `probability` is that of all its labels together.
+    `probability` is the product of the probabilities of its labels.
     """
 
     type: str
@@ -261,7 +264,7 @@ class FoundEntity:
 
 @dataclass(frozen=True)
 class Tagging:
-    """The words of a text with their labels, and the entities where the labels are O, B-… and I-…"""
+    """The words of a text with their labels, and the entities if the labels are O, B-… and I-…."""
 
     words: tuple[TaggedWord, ...]
     entities: tuple[FoundEntity, ...] = ()
@@ -269,7 +272,7 @@ class Tagging:
 
 @dataclass(frozen=True, slots=True)
 class WordText(TokenExample):
-    """A text given to the predictor: the raw text, and the character at which each word begins."""
+    """An input of the predictor, with the raw text and the characters at which its words start."""
 
     text: str = ""
     starts: tuple[int, ...] = ()
@@ -277,7 +280,7 @@ class WordText(TokenExample):
 
 @dataclass(frozen=True)
 class WordLabels:
-    """The words of a batch: their first tokens in the flat batch, their labels, and how many a window has."""
+    """The indices of the words' first tokens in a batch, their labels, and their number in each window."""
 
     indices_P: Ints
     labels_P: Ints
@@ -291,7 +294,7 @@ Answers = Sequence[Floats]
 
 @dataclass(frozen=True)
 class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]):
-    """Predicts a label for each word. Answers are logits [words, K]."""
+    """Predicts a label for each word; answers are logits [words, K]."""
 
     config: TokenClassificationConfig
     config_class: ClassVar[type[TaskConfig]] = TokenClassificationConfig
@@ -303,7 +306,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         for name in self.config.metrics:
             if name not in known:
                 hint = "; entity metrics need labels O, B-… and I-…" if name in ENTITY_METRICS else ""
-                raise InputError(f"unknown metric {name!r} for these labels: {', '.join(known)}{hint}")
+                raise InputError(f"no metric {name!r} for these labels; known: {', '.join(known)}{hint}")
 
     @property
     def heads(self) -> Heads:
@@ -314,7 +317,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         return [WordWindow(text, window) for text in texts for window in text.windows]
 
     def has_label(self, item: WordWindow) -> bool:
-        """Whether the window has words of its own with labels; one inside a long word has none."""
+        """Return whether the window has labels; a window inside a long word has none."""
         return bool(item.labels)
 
     def build_batch(self, items: Sequence[WordWindow]) -> Batch:
@@ -325,18 +328,18 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
             (UNKNOWN_LABEL,) * number if item.labels is None else item.labels
             for item, number in zip(items, num_words, strict=True)
         ]
-        found = WordLabels(
+        word_labels = WordLabels(
             indices_P=np.array(indices, dtype=np.int64),
             labels_P=np.fromiter(chain.from_iterable(labels), np.int64, len(indices)),
             num_words=num_words,
         )
-        return build_task_batch([item.sequence for item in items], found)
+        return build_task_batch([item.sequence for item in items], word_labels)
 
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": int((batch.labels.labels_P != UNKNOWN_LABEL).sum())}
 
     def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
-        """Sum the cross-entropy over words; without a single word it is 0, connected to all weights."""
+        """Sum the cross-entropy over words; without words it is 0, with a gradient for all weights."""
         logits_PK = self._compute_logits(model, batch, depth=depth)
         labels_P = torch.from_numpy(batch.labels.labels_P).to(logits_PK.device, non_blocking=True)
         weights = self.config.class_weights
@@ -347,20 +350,18 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         return {"task": (total, (logits_PK.argmax(1) == labels_P).sum())}
 
     def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
-        """The last layer is computed for the first tokens of words only."""
+        """Compute the logits of words; the last layer runs on their first tokens only."""
         indices_P = torch.from_numpy(batch.labels.indices_P).to(model.device, non_blocking=True)
         words_PD = model(batch.build_tokens(model.device), depth=depth, indices_P=indices_P).last_TD
         logits_PK: Tensor = model.head(HEAD)(words_PD).float()
         return logits_PK
 
-    def predict(
-        self, model: AlbertModel, batch: Batch, items: Sequence[WordWindow], *, depth: int | None = None
-    ) -> list[Floats]:
+    def predict(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> list[Floats]:
         logits_PK = self._compute_logits(model, batch, depth=depth).cpu().numpy().astype(np.float64)
         return np.split(logits_PK, np.cumsum(batch.labels.num_words)[:-1])
 
     def aggregate(self, items: Sequence[WordWindow], answers: Answers) -> list[Floats]:
-        """Concatenate the windows of each text: each word has one window that answers for it."""
+        """Concatenate the windows of each text; each word is predicted by one of them."""
         joined, start = [], 0
         while start < len(items):
             end = start + len(items[start].text.windows)
@@ -377,20 +378,19 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         return np.split(merged, np.cumsum([len(answer) for answer in members[0]])[:-1])
 
     def describe(self, answer: Floats, example: TokenExample) -> dict[str, Any]:
-        """The label of each word with its probability, and the entities that the labels mark."""
+        """Describe the label of each word with its probability, and the entities."""
         labels = self._name_labels(answer.argmax(-1))
-        found = calibrate(answer, temperature=self.config.temperature).max(-1)
+        probabilities = calibrate(answer, temperature=self.config.temperature).max(-1)
         described: dict[str, Any] = {"id": example.id, "words": list(example.words), "labels": labels}
-        described["probabilities"] = found.tolist()
+        described["probabilities"] = probabilities.tolist()
         if self.config.has_entities:
-            # Word indices from 0; the probability that each word has its label.
             described["entities"] = [
                 {
                     "type": entity.type,
                     "text": " ".join(example.words[entity.start : entity.stop]),
                     "first": entity.start,
                     "last": entity.stop - 1,
-                    "probability": float(found[entity.start : entity.stop].prod()),
+                    "probability": float(probabilities[entity.start : entity.stop].prod()),
                 }
                 for entity in find_entities(labels)
             ]
@@ -400,21 +400,21 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         return [self.config.labels[index] for index in indices]
 
     def parse_inputs(self, *inputs: Any) -> list[WordText]:
-        """Texts are split at white space; lists of words are joined by spaces."""
-        found = []
+        """Convert texts, which are split at white space, or lists of words, which are joined by spaces."""
+        examples = []
         for number, text in enumerate(require_list(inputs[0], "texts, or of lists of words"), start=1):
             if isinstance(text, str):
                 matches = list(_WORD.finditer(text))
                 words, starts = tuple(each[0] for each in matches), tuple(each.start() for each in matches)
-                found.append(WordText(str(number), words, None, text, starts))
+                examples.append(WordText(str(number), words, None, text, starts))
                 continue
             words = tuple(text) if isinstance(text, Iterable) else (text,)
             for word in words:
                 if not isinstance(word, str) or not word.strip():
-                    raise InputError(f"text {number} has the word {word!r}; give words that are not empty")
+                    raise InputError(f"text {number} has the word {word!r}; give non-empty words (str)")
             starts = tuple(accumulate((len(word) + 1 for word in words), initial=0))[: len(words)]
-            found.append(WordText(str(number), words, None, " ".join(words), starts))
-        return found
+            examples.append(WordText(str(number), words, None, " ".join(words), starts))
+        return examples
 
     def build_record(self, row: Mapping[str, Any], example: TokenExample) -> Tagging:
         assert isinstance(example, WordText)
@@ -424,10 +424,10 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
             for word, start, label, probability in parts
         )
         entities = []
-        for found in row.get("entities", ()):
-            start, end = words[found["first"]].start, words[found["last"]].end
+        for entity in row.get("entities", ()):
+            start, end = words[entity["first"]].start, words[entity["last"]].end
             text = example.text[start:end]
-            entities.append(FoundEntity(found["type"], text, start, end, found["probability"]))
+            entities.append(FoundEntity(entity["type"], text, start, end, entity["probability"]))
         return Tagging(words, tuple(entities))
 
     def prepare_scores(self, answers: Answers, examples: Examples) -> WeightedScores:
@@ -439,16 +439,16 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         num_classes = len(self.config.labels)
         count_words = count_classes(logits.argmax(1), golds, num_classes=num_classes, rows=rows)
         count_found = self._count_entities(answers, examples)[1] if self.config.has_entities else None
-        judged_by = self.config.metrics or (ENTITY_METRICS[:1] if self.config.has_entities else WORD_METRICS)
+        default_metrics = ENTITY_METRICS[:1] if self.config.has_entities else WORD_METRICS
 
         def measure(weights: Floats) -> dict[str, float]:
             words = count_words(weights)
-            found = {"word_accuracy": float(words.total.recall[0]), "macro_f1": words.macro_f1}
+            scores = {"word_accuracy": float(words.total.recall[0]), "macro_f1": words.macro_f1}
             if count_found is not None:
                 total = count_found(weights).total
                 parts = (float(part[0]) for part in (total.f1, total.precision, total.recall))
-                found = {**dict(zip(ENTITY_METRICS, parts, strict=True)), **found}
-            return add_score(found, judged_by=judged_by)
+                scores = {**dict(zip(ENTITY_METRICS, parts, strict=True)), **scores}
+            return add_score(scores, score_metrics=self.config.metrics or default_metrics)
 
         return measure
 
@@ -459,9 +459,9 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         )
 
     def find_intervals(self, answers: Answers, examples: Examples, *, seed: int) -> dict[str, Interval]:
-        """Estimate the intervals; words come first, as they always did in scores.json."""
-        found = super().find_intervals(answers, examples, seed=seed)
-        return {**{name: found.pop(name) for name in WORD_METRICS}, **found}
+        """Estimate the intervals, with the order of keys in scores.json of earlier versions."""
+        intervals = super().find_intervals(answers, examples, seed=seed)
+        return {**{name: intervals.pop(name) for name in WORD_METRICS}, **intervals}
 
     def list_decisions(self, answers: Answers, examples: Examples) -> Decisions:
         golds = np.fromiter(chain.from_iterable(each.labels or () for each in examples), np.int64)
@@ -482,7 +482,7 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         return count_confusions(logits.argmax(1), golds=golds, labels=self.config.labels)
 
     def explain(self, answers: Answers, examples: Examples) -> tuple[ExampleResult, ...]:
-        """A text has the loss of its worst word and the confidence of its least certain one."""
+        """Compare labels and entities; loss and confidence are those of the worst word of a text."""
         results = []
         for answer, example in zip(answers, examples, strict=True):
             golds, predicted = np.array(example.labels), answer.argmax(-1)
@@ -505,8 +505,8 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
         labels = self._name_labels(indices)
         if not self.config.has_entities:
             return " ".join(f"{word}/{label}" for word, label in zip(example.words, labels, strict=True))
-        found = [f"{e.type}: {' '.join(example.words[e.start : e.stop])}" for e in find_entities(labels)]
-        return "; ".join(found) or NO_LABEL
+        entities = [f"{e.type}: {' '.join(example.words[e.start : e.stop])}" for e in find_entities(labels)]
+        return "; ".join(entities) or NO_LABEL
 
     def list_baselines(self) -> dict[str, Baseline[TokenExample, Floats]]:
         return {"majority": self.predict_majority}

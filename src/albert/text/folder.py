@@ -90,9 +90,7 @@ def _read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object; return {} if the file does not exist."""
     value = read_json(path) if path.exists() else {}
     if not isinstance(value, dict):
-        raise FileFormatError(
-            f"{path}: expected a JSON object, got a {type(value).__name__}; download it again"
-        )
+        raise FileFormatError(f"{path}: holds a {type(value).__name__}, not an object; download it again")
     return value
 
 

@@ -13,14 +13,7 @@ from tokenizers.models import WordLevel
 
 from albert.errors import FileFormatError, InputError
 from albert.settings import Settings
-from albert.text.tokenizer import (
-    WORD_START,
-    Encoding,
-    SpecialTokens,
-    Tokenizer,
-    get_section,
-    replace_surrogates,
-)
+from albert.text.tokenizer import WORD_START, Encoding, SpecialTokens, Tokenizer, replace_surrogates
 from albert.text.wordpiece_tokenizer import join_vocab, read_tokens
 
 MAX_DISTINCT = 1_000_000
@@ -101,7 +94,7 @@ class SymbolTokenizer(Tokenizer):
 
     @classmethod
     def options_from_json(cls, content: Mapping[str, Any], *, source: Path) -> dict[str, Any]:
-        return {"is_per_character": get_section(content, "pre_tokenizer").get("type") == "Sequence"}
+        return {"is_per_character": (content.get("pre_tokenizer") or {}).get("type") == "Sequence"}
 
 
 def build_symbol_vocabulary(

@@ -57,20 +57,12 @@ _FAILED = "failed: "
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 
 
-class TooManyTokensError(InputError):
-    """The vocabulary size is too large for the corpus; `most` is the largest possible size."""
+class VocabularySizeError(InputError):
+    """The vocabulary size is too large or too small for the corpus; `nearest` is a size that works."""
 
-    def __init__(self, message: str, *, most: int) -> None:
+    def __init__(self, message: str, *, nearest: int) -> None:
         super().__init__(message)
-        self.most = most
-
-
-class TooFewTokensError(InputError):
-    """The vocabulary size is too small for the corpus; `least` is the smallest possible size."""
-
-    def __init__(self, message: str, *, least: int) -> None:
-        super().__init__(message)
-        self.least = least
+        self.nearest = nearest
 
 
 class TrainerError(AlbertError):
@@ -299,16 +291,16 @@ class _TrainerLog:
 
 def _explain(error: TrainerError, *, settings: VocabularySettings, num_sentences: int) -> AlbertError:
     if found := _TOO_MANY.search(str(error)):
-        return TooManyTokensError(
+        return VocabularySizeError(
             f"vocabulary size {settings.size:,} is too large: the {num_sentences:,} sentences of the corpus "
             f"yield at most {int(found[1]):,} tokens; use --size {found[1]}, or more text",
-            most=int(found[1]),
+            nearest=int(found[1]),
         )
     if found := _TOO_FEW.search(str(error)):
-        return TooFewTokensError(
+        return VocabularySizeError(
             f"vocabulary size {settings.size:,} is too small: the characters of the corpus and the special "
             f"tokens are {int(found[1]):,}; use --size {found[1]} or more",
-            least=int(found[1]),
+            nearest=int(found[1]),
         )
     return error
 

@@ -80,9 +80,9 @@ class PretrainLosses(nn.Module):
     ) -> dict[str, tuple[Tensor, Tensor]]:
         """Compute the losses from the last states of the masked tokens and of the first ones."""
         model, terms = self.model, dict[str, tuple[Tensor, Tensor]]()
-        # The head takes part even without a masked token: DDP waits for every gradient.
+        # The head runs even without a masked token, because DDP waits for every gradient.
         targets_M = _to_tensor(batch.targets_M, model.device)
-        terms[MLM] = _sum_cross_entropy(model.compute_mlm_logits(masked_MD), targets_M)
+        terms[MLM] = _sum_cross_entropy(model.mlm_logits(masked_MD), targets_M)
         if self.pair_head is not None and batch.has_labels:
             logits_B2 = model.head(self.pair_head)(model.pool_first(first_BD))
             terms[self.pair_head] = _sum_cross_entropy(logits_B2, _to_tensor(batch.labels_B, model.device))

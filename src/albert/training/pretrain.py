@@ -529,9 +529,7 @@ class PretrainJob(Job[PretrainingBatch]):
     def build_optimizer(self) -> torch.optim.Optimizer:
         optimizer = super().build_optimizer()
         if self.settings.num_matching_heads:
-            WordMatching(self.model.encoder, num_heads=self.settings.num_matching_heads).register_hooks(
-                optimizer
-            )
+            WordMatching(self.model.encoder, num_heads=self.settings.num_matching_heads).attach(optimizer)
         return optimizer
 
     def iter_batches(self, first_step: int) -> Generator[list[PretrainingBatch], None, None]:

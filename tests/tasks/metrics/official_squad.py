@@ -5,6 +5,8 @@ import re
 import string
 from collections import Counter
 
+from albert.tasks.metrics.squad import SquadScores
+
 # Articles, punctuation, Unicode spaces, combining accents, letters whose lower case is longer.
 _VISIBLE = """
 the a an The AN THE and then Athens theatre a-the U.S. 1,000 $5 50% don't rock'n'roll _ -- ... " '
@@ -60,15 +62,6 @@ def f1_of_second_version(gold: str, prediction: str) -> float:
     return f1_of_first_version(gold, prediction)
 
 
-def evaluate_first_version(golds: dict[str, list[str]], predictions: dict[str, str]) -> dict[str, float]:
-    exact = f1 = total = 0.0
-    for key, texts in golds.items():
-        total += 1
-        exact += max(exact_of(text, predictions[key]) for text in texts)
-        f1 += max(f1_of_first_version(text, predictions[key]) for text in texts)
-    return {"exact_match": 100.0 * exact / total, "f1": 100.0 * f1 / total}
-
-
 class SecondVersion:
     """The 2.0 script: raw scores, and whether a question has answers."""
 
@@ -109,3 +102,14 @@ class SecondVersion:
             if current > best_score:
                 best_score, best_threshold = current, self.null_odds[key]
         return 100.0 * best_score / len(scores), best_threshold
+
+
+def name_scores(scores: SquadScores) -> dict[str, float]:
+    """Our scores under the names that the script of SQuAD 2.0 prints."""
+    parts = {"": scores.overall, "HasAns_": scores.has_answer, "NoAns_": scores.no_answer}
+    return {
+        f"{prefix}{name}": getattr(part, name)
+        for prefix, part in parts.items()
+        if part is not None
+        for name in ("exact", "f1", "total")
+    }

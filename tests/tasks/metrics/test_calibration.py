@@ -14,7 +14,6 @@ from albert.tasks.metrics.calibration import (
     calibrate,
     expected_calibration_error,
     fit_temperature,
-    list_reliability,
     negative_log_likelihood,
 )
 
@@ -71,23 +70,6 @@ def test_the_temperature_is_limited():
     assert fit_temperature(4 * logits, golds=1 - golds) == pytest.approx(MAX_TEMPERATURE, rel=1e-3)
 
 
-@pytest.mark.parametrize("size", [0.5, 2.0, 8.0])
-def test_a_few_correct_predictions_do_not_lead_to_certainty(size):
-    logits = size * np.eye(2)[np.arange(20) % 2]
-    found = fit_temperature(logits, golds=np.arange(20) % 2)
-    assert MIN_TEMPERATURE <= found <= 1.01
-    assert calibrate(logits, temperature=found).max() < 0.9999
-    assert fit_temperature(logits[:2], golds=[1, 0]) > 1
-
-
-def test_a_temperature_changes_no_prediction():
-    logits = np.random.default_rng(4).normal(size=(500, 5))
-    for temperature in (0.05, 1.0, 40.0):
-        probabilities = calibrate(logits, temperature=temperature)
-        assert probabilities.sum(axis=1) == pytest.approx(np.ones(500))
-        assert (probabilities.argmax(axis=1) == logits.argmax(axis=1)).all()
-
-
 def calibration_error_of(probabilities, golds, num_bins):
     """Compute the error bin by bin, as in Guo et al. 2017."""
     total = 0.0
@@ -116,26 +98,12 @@ def test_the_calibration_error_equals_the_plain_definition():
 
 
 def test_invalid_values_are_rejected():
-    with pytest.raises(InputError, match="whole numbers from 0 to 1"):
-        fit_temperature([[0.0, 1.0]], golds=[2])
-    with pytest.raises(InputError, match="whole numbers"):
-        fit_temperature([[0.0, 1.0]], golds=["yes"])
-    with pytest.raises(InputError, match=r"shape \(2,\)"):
-        fit_temperature([0.0, 1.0], golds=[0, 1])
-    with pytest.raises(InputError, match="is nan"):
-        fit_temperature([[0.0, math.nan]], golds=[0])
-    with pytest.raises(InputError, match="temperature 0 is not above 0"):
+    for logits, golds, value in (
+        ([[0.0, 1.0]], [2], "0 to 1"),
+        ([0.0, 1.0], [0, 1], r"\(2,\)"),
+        ([[0.0, math.nan]], [0], "nan"),
+    ):
+        with pytest.raises(InputError, match=value):
+            fit_temperature(logits, golds=golds)
+    with pytest.raises(InputError, match="temperature 0"):
         calibrate([[0.0, 1.0]], temperature=0)
-    with pytest.raises(InputError, match="0 bins"):
-        expected_calibration_error([[1.0, 0.0]], golds=[0], num_bins=0)
-
-
-def test_bins_partition_the_predictions_and_add_up_to_the_error():
-    rng = np.random.default_rng(6)
-    probabilities = calibrate(rng.normal(scale=2, size=(500, 3)), temperature=1.0)
-    golds = rng.integers(0, 3, size=500)
-    bins = list_reliability(probabilities, golds=golds, num_bins=15)
-    assert sum(each.num_answers for each in bins) == 500
-    assert all(each.low < each.confidence <= each.high for each in bins)
-    gaps = sum(each.num_answers * abs(each.accuracy - each.confidence) for each in bins) / 500
-    assert gaps == pytest.approx(expected_calibration_error(probabilities, golds=golds, num_bins=15))

@@ -11,19 +11,19 @@ from typer import Option
 from albert.cli import command
 from albert.errors import InputError
 
-Model = Annotated[str, Option("--model", "-m", help="folder, weights file, nano, or hub name")]
+Model = Annotated[str, Option("--model", "-m", help="Model folder, run, weights file, nano, or hub name.")]
 
 
 def fill_mask(
     texts: command.Texts,
     model: Model,
-    top: Annotated[int, Option(help="candidates for each mask")] = 5,
+    top: Annotated[int, Option(help="Number of candidates for each mask.")] = 5,
     depth: command.Depth = None,
     device: command.Device = "auto",
     precision: command.PrecisionName = "float32",
     revision: command.Revision = None,
 ) -> command.CommandResult:
-    """Predict the token at each [MASK] of the texts."""
+    """Predict the token at each [MASK]."""
     texts = command.read_texts(texts)
     found = _load(model, device, precision, revision).fill_mask(texts, top=top, depth=depth)
     data = [
@@ -66,16 +66,20 @@ def sentence_order(
 def embed(
     texts: command.Texts,
     model: Model,
-    out: Annotated[Path | None, Option(help="write the vectors to this .npy file")] = None,
+    out: Annotated[Path | None, Option(help="Write the vectors to this .npy file.")] = None,
     force: command.Force = False,
-    pooling: Annotated[str | None, Option(help="mean, cls or pooler [default: the model's, or mean]")] = None,
-    normalise: Annotated[bool | None, Option(help="scale vectors to length 1 [default: the model's]")] = None,
+    pooling: Annotated[
+        str | None, Option(help="mean, cls or pooler. [default: the model's, or mean]")
+    ] = None,
+    normalise: Annotated[
+        bool | None, Option(help="Scale vectors to length 1. [default: as the model does]")
+    ] = None,
     depth: command.Depth = None,
     device: command.Device = "auto",
     precision: command.PrecisionName = "float32",
     revision: command.Revision = None,
 ) -> command.CommandResult:
-    """Compute one vector for each text."""
+    """Compute a vector for each text."""
     import numpy as np
 
     from albert.files import open_output
@@ -99,7 +103,7 @@ def embed(
     lines = []
     for text, vector in rows:
         start = " ".join(f"{value:+.3f}" for value in vector[:6])
-        lines.append(f"{start} … ({len(vector)} numbers): {text}")
+        lines.append(f"{start} … ({len(vector)} values): {text}")
     return command.CommandResult(data, "\n".join(lines))
 
 

@@ -1,4 +1,4 @@
-"""`albert convert`: write any model that albert reads as a folder that `transformers` opens."""
+"""`albert convert`: convert any supported model to a folder that `transformers` opens."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,13 +10,15 @@ from albert.errors import InputError
 
 
 def convert(
-    source: Annotated[str, Argument(metavar="SRC", help="folder, weights, TensorFlow checkpoint, hub name")],
-    target: Annotated[Path, Argument(metavar="DST", help="folder to write")],
-    half: Annotated[bool, Option("--half", help="write the weights in half precision")] = False,
-    overwrite: Annotated[bool, Option("--overwrite", help="replace the model folder DST")] = False,
+    source: Annotated[
+        str, Argument(metavar="SRC", help="Model folder, weights file, TensorFlow checkpoint, or hub name.")
+    ],
+    target: Annotated[Path, Argument(metavar="DST", help="Folder to write.")],
+    half: Annotated[bool, Option("--half", help="Write the weights in half precision.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace the model folder DST.")] = False,
     revision: Revision = None,
 ) -> CommandResult:
-    """Convert a model to a folder that `transformers` opens."""
+    """Convert any supported model to a folder that transformers opens."""
     from albert.pretrained.huggingface import CONFIG_NAME, TASK_NAME
 
     if check_new_folder(target, overwrite=overwrite) and not (target / CONFIG_NAME).is_file():

@@ -1,4 +1,4 @@
-"""`albert corpus prepare`, `show` and `overlap`: prepare a corpus for pretraining, look into one."""
+"""`albert corpus prepare`, `show` and `overlap`: prepare a corpus for pretraining, inspect one."""
 
 import dataclasses
 import time
@@ -8,33 +8,47 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from albert.cli.command import CommandResult, ProgressDisplay, Sources, TextKey, Vocabulary, print_table
+from albert.cli.command import (
+    CommandResult,
+    ProgressDisplay,
+    Sources,
+    TextKey,
+    Vocabulary,
+    key_values,
+    print_table,
+)
 from albert.errors import InputError
 
 if TYPE_CHECKING:
     from albert.data.corpus import Corpus
     from albert.text.tokenizer import Tokenizer
 
-Folder = Annotated[str, Argument(metavar="DIR", help="prepared corpus, or its URL")]
+Folder = Annotated[str, Argument(metavar="DIR", help="Prepared corpus, or its URL.")]
 
 
 def prepare(
     corpus: Sources,
     vocab: Vocabulary,
-    out: Annotated[str, Option(help="folder to write, or a URL as s3://bucket/corpus")],
-    engine: Annotated[str, Option(help="local, or ray for a cluster")] = "local",
-    address: Annotated[str | None, Option(help="of a running Ray cluster; else one is started here")] = None,
-    workers: Annotated[int | None, Option(help="processes [default: one for each core]")] = None,
-    language: Annotated[str, Option(help="en, de, fr, zh, or xx for any other")] = "en",
+    out: Annotated[str, Option(help="Folder to write, or a URL such as s3://bucket/corpus.")],
+    engine: Annotated[str, Option(help="local, or ray for a cluster.")] = "local",
+    address: Annotated[
+        str | None, Option(help="host:port of a Ray cluster. [default: start one on this machine]")
+    ] = None,
+    workers: Annotated[int | None, Option(help="Number of processes. [default: one per core]")] = None,
+    language: Annotated[str, Option(help="en, de, fr, zh, or xx for any other.")] = "en",
     text_key: TextKey = "text",
     layout: Annotated[
-        str | None, Option(help="sentences, paragraphs, spaced, wrapped or dense [default: detected]")
+        str | None, Option(help="sentences, paragraphs, spaced, wrapped or dense. [default: detected]")
     ] = None,
-    min_duplicate: Annotated[int, Option(help="shorter paragraphs may be repeated, in characters")] = 64,
-    passages: Annotated[int | None, Option(help="split documents into passages of this length")] = None,
-    overwrite: Annotated[bool, Option("--overwrite", help="replace the corpus in --out")] = False,
+    min_duplicate: Annotated[
+        int, Option(help="Minimum length of a duplicate paragraph to drop, in characters.")
+    ] = 64,
+    passages: Annotated[
+        int | None, Option(help="Split documents into passages of at least this many characters.")
+    ] = None,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace the corpus in --out.")] = False,
 ) -> CommandResult:
-    """Clean, deduplicate, split and tokenize text. The same command continues where it stopped."""
+    """Clean, deduplicate and tokenize text. Run the same command again to continue."""
     from albert.data.prepare import PrepareSettings, prepare_corpus
     from albert.pretrained.hub import find_vocabulary_path
     from albert.settings import build_settings
@@ -81,12 +95,12 @@ def prepare(
 
 def show(
     folder: Folder,
-    example: Annotated[int | None, Option(help="show this pretraining example instead")] = None,
-    epoch: Annotated[int | None, Option(help="of the example [default: 0]")] = None,
-    seed: Annotated[int | None, Option(help="of the example [default: 0]")] = None,
-    settings: Annotated[list[str] | None, Argument(metavar="[key=value…]", help="as objective=nsp")] = None,
+    example: Annotated[int | None, Option(help="Show the pretraining example with this index.")] = None,
+    epoch: Annotated[int | None, Option(help="Epoch of the example. [default: 0]")] = None,
+    seed: Annotated[int | None, Option(help="Seed of the example. [default: 0]")] = None,
+    settings: Annotated[list[str] | None, key_values("objective=nsp, for --example")] = None,
 ) -> CommandResult:
-    """Show the counts, lengths, unknown tokens and dropped text of a corpus, or one example of it."""
+    """Show the statistics of a corpus, or one pretraining example."""
     from albert.data.corpus import summarize_corpus
     from albert.data.layouts import LAYOUTS
 
@@ -94,7 +108,7 @@ def show(
         return _show_example(folder, example, epoch=epoch or 0, seed=seed or 0, overrides=settings or [])
     for name, value in {"--epoch": epoch, "--seed": seed, "key=value": settings or None}.items():
         if value is not None:
-            raise InputError(f"{name} {value} is for an example; add --example N, or leave it out")
+            raise InputError(f"{name} {value} needs --example N; add it, or leave {name} out")
     found = summarize_corpus(_open(folder)[0])
 
     def render(console: Any) -> None:
@@ -135,7 +149,7 @@ def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides:
 
     text = (
         f"example {number} of {source.num_examples:,} in epoch {epoch}: {view.num_tokens} tokens, "
-        f"{view.num_predicted} to predict, {view.answer}"
+        f"{view.num_predicted} masked, {view.answer}"
     )
     for name, segment in (("first", view.first), ("second", view.second)):
         text += f"\n\n{name}:\n{format_segment(segment)}"
@@ -144,12 +158,12 @@ def _show_example(folder: str, number: int, *, epoch: int, seed: int, overrides:
 
 def overlap(
     folder: Folder,
-    files: Annotated[list[Path], Argument(metavar="FILE…", help="a task's files: tsv, csv, jsonl, text …")],
+    files: Annotated[list[Path], Argument(metavar="FILE", help="A task's files: tsv, csv, jsonl, text, …")],
     tokens: Annotated[
-        int, Option("--tokens", "--pieces", help="tokens in a row that count as an overlap")
+        int, Option("--tokens", "--pieces", help="Number of consecutive tokens that count as an overlap.")
     ] = 13,
 ) -> CommandResult:
-    """Count the texts of a task's files that occur in a corpus, whole or in part."""
+    """Count the texts of a task's files that occur in a corpus."""
     from albert.data.overlap import find_overlap
 
     corpus, tokenizer = _open(folder)

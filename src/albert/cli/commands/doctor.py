@@ -1,4 +1,4 @@
-"""`albert doctor`: report what is wrong with a training run, or with the machine."""
+"""`albert doctor`: diagnose a training run, or the machine."""
 
 import dataclasses
 import sys
@@ -18,10 +18,12 @@ _STYLES = {"serious": "bold red", "warning": "yellow", "note": "cyan", "fine": "
 
 
 def doctor(
-    run: Annotated[Path | None, Argument(metavar="[RUN]", help="run folder; else the machine")] = None,
-    plot: Annotated[Path | None, Option(help=f"PNG file of the curves [default: RUN/{PLOT_NAME}]")] = None,
+    run: Annotated[
+        Path | None, Argument(metavar="RUN", help="Run folder. [default: check the machine]")
+    ] = None,
+    plot: Annotated[Path | None, Option(help=f"PNG file for the curves. [default: RUN/{PLOT_NAME}]")] = None,
 ) -> CommandResult:
-    """Find problems of a training run or of the machine."""
+    """Diagnose a training run, or the machine."""
     from albert.cli.doctor import build_charts, diagnose, diagnose_machine, load_run
     from albert.report.charts import write_png
 
@@ -40,7 +42,10 @@ def doctor(
             except OSError as error:
                 if plot is not None:
                     raise
-                print(f"warning: no plot: {path}: {error.strerror or error}; use --plot", file=sys.stderr)
+                print(
+                    f"warning: {path}: plot not written ({error.strerror or error}); use --plot",
+                    file=sys.stderr,
+                )
                 path = None
 
     def render(console: Any) -> None:

@@ -22,34 +22,38 @@ def evaluate(
         str,
         Argument(
             metavar="TASK",
-            help="what the models were fine-tuned for, as in sst-2, squad-2.0, race or classification; or "
-            "pretraining: masked tokens, sentence order, next sentence",
+            help="Task of the models, such as sst-2, squad-2.0 or classification; or pretraining, for masked "
+            "tokens, sentence order and next sentence.",
         ),
     ],
-    model: Annotated[list[str], Option(help="model folder, run or hub name; several are an ensemble")],
-    data: Annotated[str, Option(help="the task's folder, or a table; for pretraining, a prepared corpus")],
-    split: Annotated[str | None, Option(help="split of the task, as in test [default: dev]")] = None,
-    out: Annotated[Path | None, Option(help="folder for scores, predictions, report, official files")] = None,
-    report: Annotated[Path | None, Option(help="HTML file for the error report alone")] = None,
-    select: Annotated[bool, Option("--select", help="select members on one half, score the other")] = False,
-    exits: Annotated[bool, Option("--exits", help="also measure early exit: accuracy against speed")] = False,
-    num_examples: Annotated[
-        int | None, Option("--examples", help="number of examples, for pretraining [default: 2000]")
+    model: Annotated[list[str], Option(help="Model folder, run or hub name. Repeat it for an ensemble.")],
+    data: Annotated[str, Option(help="Task folder or table; for pretraining, a prepared corpus.")],
+    split: Annotated[str | None, Option(help="Split of the task, such as test. [default: dev]")] = None,
+    out: Annotated[
+        Path | None, Option(help="Folder for scores, predictions, the report and official files.")
     ] = None,
-    held_out: Annotated[bool, Option("--held-out", help="for pretraining: only held-out documents")] = False,
+    report: Annotated[Path | None, Option(help="HTML file for the report only.")] = None,
+    select: Annotated[bool, Option("--select", help="Select members on one half, score the other.")] = False,
+    exits: Annotated[
+        bool, Option("--exits", help="Also measure the score and speed of every depth and patience.")
+    ] = False,
+    num_examples: Annotated[
+        int | None, Option("--examples", help="For pretraining: number of examples. [default: 2000]")
+    ] = None,
+    held_out: Annotated[bool, Option("--held-out", help="For pretraining: only held-out documents.")] = False,
     depth: command.Depth = None,
     device: command.Device = "auto",
     revision: command.Revision = None,
-    seed: Annotated[int | None, Option(help="of halves and intervals [default: 0]")] = None,
+    seed: Annotated[int | None, Option(help="Seed of halves and intervals. [default: 0]")] = None,
     settings: Annotated[list[str] | None, command.key_values("columns.text=review or max_length=128")] = None,
 ) -> command.CommandResult:
-    """Score fine-tuned or pretrained models, with 95% intervals. Several models are an ensemble."""
+    """Evaluate fine-tuned or pretrained models. Several fine-tuned models are evaluated as an ensemble."""
     is_pretraining = task.lower() == "pretraining"
     of_tasks = {"split": split, "out": out, "report": report, "select": select, "exits": exits, "seed": seed}
     of_pretraining = {"examples": num_examples, "held-out": held_out}
     for name, value in (of_tasks if is_pretraining else of_pretraining).items():
         if value is not None and value is not False:
-            raise InputError(f"--{name} has no meaning for {task}; leave it out")
+            raise InputError(f"--{name} is not supported for {task}; leave it out")
     common: dict[str, Any] = {"depth": depth, "device": device, "revision": revision}
     if is_pretraining:
         number = 2000 if num_examples is None else num_examples
@@ -117,7 +121,7 @@ def evaluate(
 
 
 def _print_evaluation(console: Any, found: "Evaluation") -> None:
-    """Print the scores with intervals, and what else there is: members, classes, threshold, ..."""
+    """Print the scores with intervals, and members, classes, calibration and threshold if there are any."""
     from albert.tasks.metrics.scores import format_score
 
     of = "" if found.num_scored in (0, len(found.examples)) else f"{found.num_scored:,} of "
@@ -160,12 +164,12 @@ def _print_evaluation(console: Any, found: "Evaluation") -> None:
         lines = [(label, *(f"{count:,}" for count in row)) for label, row in counts]
         command.print_table(console, ("gold ↓ predicted →", *labels), lines)
     if (calibration := found.calibration) is not None:
-        used = "temperatures of the models"
+        used = "each model's temperature"
         if calibration.temperature is not None:
             used = f"temperature {calibration.temperature:.3f}"
-        if calibration.is_tuned_here:  # a temperature chosen on these examples is tested on halves
-            used = "temperatures chosen on one half for the other"
-        console.print(f"calibration error {100 * calibration.ece:.2f} points at {used}")
+        if calibration.is_tuned_here:  # a temperature that was chosen on these examples is cross-fitted
+            used = "temperatures fitted on the other half"
+        console.print(f"calibration error: {100 * calibration.ece:.2f} points ({used})")
     if (threshold := found.threshold) is not None:
         console.print(f"threshold {format_score(threshold.threshold, '.4g')}: {threshold.source}")
         if threshold.elsewhere is not None:
@@ -184,7 +188,7 @@ def _print_exits(console: Any, curve: "ExitCurve") -> None:
     ]  # fmt: skip
     command.print_table(console, ("layers", "patience", "score", "mean layers", "speedup"), rows)
     chosen = curve.choose()
-    fastest = "nothing" if chosen is None else f"{chosen.option}, {chosen.speed:.2f} times as fast"
+    fastest = "none" if chosen is None else f"{chosen.option}, {chosen.speed:.2f} times as fast"
     console.print(f"fastest within half a point of all layers: {fastest}")
 
 
@@ -213,7 +217,7 @@ def _evaluate_pretraining(
     if len(models) > 1:
         raise InputError(f"{len(models)} models, but pretraining is evaluated for one; give one --model")
     if num_examples < 1:
-        raise InputError(f"--examples is {num_examples}; at least 1")
+        raise InputError(f"--examples is {num_examples}; give at least 1")
     loaded = load_model(models[0], revision=revision, device=select_device(device))
     tokenizer = load_vocabulary(loaded.path)
     check_vocabulary(loaded.config, tokenizer)

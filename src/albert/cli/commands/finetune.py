@@ -17,22 +17,26 @@ def finetune(
         str,
         Argument(
             metavar="TASK",
-            help="sst-2, mrpc, squad-2.0, race …; or classification, multilabel, regression, "
-            "token-classification, question-answering, multiple-choice, embedding on a table of your own",
+            help="sst-2, mrpc, squad-2.0, race, …; or for your own table: classification, multilabel, "
+            "regression, token-classification, question-answering, multiple-choice, embedding.",
         ),
     ],
-    model: Annotated[str, Option(help="pretrained folder, run, nano, or hub name")],
-    data: Annotated[Path, Option(help="the task's folder; or a table, or a folder of two")],
-    out: Annotated[Path, Option(help="folder of the run; its model is in OUT/model")],
+    model: Annotated[str, Option(help="Pretrained model: folder, run, nano, or hub name.")],
+    data: Annotated[Path, Option(help="Task folder, table, or folder with train.* and dev.*.")],
+    out: Annotated[Path, Option(help="Run folder; the model is in OUT/model.")],
     settings: Annotated[list[str] | None, command.key_values("num_epochs=3 columns.text=review")] = None,
-    dev: Annotated[Path | None, Option(help="table of the dev set")] = None,
-    recipe: Annotated[str | None, Option(help="small, paper …, or a file [default: by task, model]")] = None,
-    seeds: Annotated[int, Option(min=1, help="number of runs; prints median and spread")] = 1,
-    seed: Annotated[int | None, Option(help="of new head, order and dropout; first of --seeds")] = None,
+    dev: Annotated[Path | None, Option(help="Table of the dev set. [default: hold out 10%]")] = None,
+    recipe: Annotated[
+        str | None, Option(help="small, paper, …, or a YAML file. [default: by task and model width]")
+    ] = None,
+    seeds: Annotated[int, Option(min=1, help="Number of runs; prints their median and spread.")] = 1,
+    seed: Annotated[
+        int | None, Option(help="Seed of head, data order and dropout; the first with --seeds. [default: 0]")
+    ] = None,
     revision: command.Revision = None,
     resume: command.Resume = False,
 ) -> command.CommandResult:
-    """Fine-tune a pretrained model on a task. Press Ctrl-C to stop and save; --resume continues."""
+    """Fine-tune a pretrained model on a task. Ctrl-C stops and saves; --resume continues."""
     from albert.settings import add_seed
     from albert.tasks.finetune import finetune as run
     from albert.tasks.finetune import finetune_seeds

@@ -1,4 +1,4 @@
-"""`albert params`: exact parameter counts of presets, without torch."""
+"""`albert params`: count the parameters of presets, without torch."""
 
 import dataclasses
 from typing import Annotated, Any
@@ -11,10 +11,12 @@ from albert.cli.command import CommandResult, print_table
 def params(
     presets: Annotated[
         list[str] | None,
-        Argument(metavar="[PRESET…] [key=value…]", help="presets, and settings to change in them"),
+        Argument(
+            metavar="PRESET|key=value", help="Presets, and settings to change, such as hidden_size=512."
+        ),
     ] = None,
 ) -> CommandResult:
-    """Count parameters exactly. Without presets: the paper's table 1, sharing strategies and groups."""
+    """Count the parameters of presets. Without arguments: table 1 of the paper, sharing and groups."""
     from albert.model.config import build_preset
     from albert.study import parameters
 

@@ -1,4 +1,4 @@
-"""`albert predict`: the predictions of fine-tuned models for the rows of a file, as lines of JSON."""
+"""`albert predict`: predict the rows of a file with fine-tuned models, as JSON lines."""
 
 import sys
 from contextlib import nullcontext
@@ -12,23 +12,23 @@ from albert.progress import NullReporter
 
 
 def predict(
-    task: Annotated[str, Argument(metavar="TASK", help="what the model was fine-tuned for: sst-2, words …")],
-    source: Annotated[str, Argument(metavar="INPUT", help="table, task folder, or - for standard input")],
-    model: Annotated[list[str], Option("--model", "-m", help="fine-tuned folder; several are an ensemble")],
+    task: Annotated[str, Argument(metavar="TASK", help="Task of the model: sst-2, classification, …")],
+    source: Annotated[str, Argument(metavar="INPUT", help="Table, task folder, or - for stdin.")],
+    model: Annotated[list[str], Option("--model", "-m", help="Fine-tuned model. Repeat it for an ensemble.")],
     settings: Annotated[list[str] | None, command.key_values("columns.text=review")] = None,
-    out: Annotated[Path | None, Option(help="write the predictions to this file, not to stdout")] = None,
+    out: Annotated[Path | None, Option(help="Write the predictions to this file. [default: stdout]")] = None,
     force: command.Force = False,
     format: Annotated[
         str | None,
-        Option(help="csv, tsv, jsonl, parquet, conll or lines (one text each) [default: by the file's name]"),
+        Option(help="csv, tsv, jsonl, parquet, conll, or lines (one text per line). [default: by suffix]"),
     ] = None,
-    split: Annotated[str | None, Option(help="split of the task's folder [default: test]")] = None,
+    split: Annotated[str | None, Option(help="Split of the task folder. [default: test]")] = None,
     depth: command.Depth = None,
-    patience: Annotated[int | None, Option(help="early exit after so many layers in a row agree")] = None,
+    patience: Annotated[int | None, Option(help="Exit early when this many layers in a row agree.")] = None,
     device: command.Device = "auto",
     precision: command.PrecisionName = "float32",
 ) -> command.CommandResult:
-    """Predict every row of a file or stdin, as lines of JSON."""
+    """Predict the rows of a file or of stdin, as JSON lines."""
     from albert.model.runtime import build_runtime
     from albert.settings import apply_overrides, build_settings
     from albert.tasks.predict import PredictionSettings, Stream

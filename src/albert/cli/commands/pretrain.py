@@ -1,4 +1,4 @@
-"""`albert pretrain`: pretrain a model by a recipe on a prepared corpus."""
+"""`albert pretrain`: pretrain a model on a prepared corpus."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,18 +15,20 @@ def pretrain(
             metavar="RECIPE",
             help="nano, small; albert-base, albert-large, albert-xlarge, albert-xxlarge, each also as -v2; "
             "bert-base, bert-large, bert-xlarge; continue (with init_from=MODEL); study; albert-nano-en; "
-            "or a YAML file",
+            "or a YAML file.",
         ),
     ],
-    data: Annotated[str, Option(help="prepared corpus, or its URL")],
-    out: Annotated[Path, Option(help="folder of the run; its model is in OUT/model")],
+    data: Annotated[str, Option(help="Prepared corpus, or its URL.")],
+    out: Annotated[Path, Option(help="Run folder; the model is in OUT/model.")],
     settings: Annotated[list[str] | None, key_values("num_steps=5000 optimizer.learning_rate=1e-3")] = None,
     resume: Resume = False,
     budget: Budget = None,
-    batch_size: Annotated[int | None, Option(help="rescales learning rate and steps as well")] = None,
-    seed: Annotated[int | None, Option(help="of weights, examples and dropout")] = None,
+    batch_size: Annotated[
+        int | None, Option(help="Batch size; also rescales learning rate and steps.")
+    ] = None,
+    seed: Annotated[int | None, Option(help="Seed of weights, examples and dropout. [default: 0]")] = None,
 ) -> CommandResult:
-    """Pretrain a model on a prepared corpus. Press Ctrl-C to stop and save; --resume continues."""
+    """Pretrain a model on a prepared corpus. Ctrl-C stops and saves; --resume continues."""
     from albert.settings import add_seed
     from albert.training.pretrain import pretrain as run
 

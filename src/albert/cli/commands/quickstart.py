@@ -10,13 +10,17 @@ from albert.cli.command import CommandResult, ProgressDisplay, key_values, repor
 
 def quickstart(
     settings: Annotated[list[str] | None, key_values("vocab_size=4000 pretrain.batch_size=16")] = None,
-    data: Annotated[Path | None, Option(help="your own text [default: the King James Bible]")] = None,
-    out: Annotated[Path, Option(help="folder; run the command again to continue")] = Path("quickstart"),
-    minutes: Annotated[float, Option(help="time of pretraining")] = 3.0,
-    model: Annotated[str, Option(help="pretrained model to fine-tune")] = "nano",
-    seed: Annotated[int | None, Option(help="of weights, examples and dropout [default: 0]")] = None,
+    data: Annotated[
+        Path | None, Option(help="File or folder of your own text. [default: the King James Bible]")
+    ] = None,
+    out: Annotated[Path, Option(help="Folder to write; run the command again to continue.")] = Path(
+        "quickstart"
+    ),
+    minutes: Annotated[float, Option(help="Time of pretraining, in minutes.")] = 3.0,
+    model: Annotated[str, Option(help="Pretrained model to fine-tune.")] = "nano",
+    seed: Annotated[int | None, Option(help="Seed of weights, examples and dropout. [default: 0]")] = None,
 ) -> CommandResult:
-    """Pretrain, resume, fine-tune and report in ten minutes."""
+    """Pretrain and fine-tune small models in about ten minutes, and write a report."""
     from albert.cli.quickstart import QuickstartSettings, run_quickstart
     from albert.settings import add_seed, build_settings
     from albert.training.loop import StoppedError

@@ -15,24 +15,32 @@ def study(
         Argument(
             metavar="NAME",
             help="overall, embedding, sharing, objective, same-time, same-size, data, dropout, depth, width, "
-            "layers, speed, memory, agreement, all; or a YAML file of variants",
+            "layers, speed, memory, agreement, all; or a YAML file.",
         ),
     ],
-    out: Annotated[Path, Option(help="folder of the study; the same command continues a stopped one")],
+    out: Annotated[Path, Option(help="Folder of the study; run the command again to continue.")],
     settings: Annotated[list[str] | None, key_values("num_seeds=5 pretrain.num_steps=2000")] = None,
-    data: Annotated[str | None, Option(help="prepared corpus to train on; for agreement, BLiMP")] = None,
-    task_data: Annotated[str | None, Option(help="folder that has glue/, squad/ and race/")] = None,
-    model: Annotated[list[str] | None, Option(help="trained model to measure; may be repeated")] = None,
+    data: Annotated[str | None, Option(help="Prepared corpus to train on; for agreement, BLiMP.")] = None,
+    task_data: Annotated[str | None, Option(help="Folder with glue/, squad/ and race/.")] = None,
+    model: Annotated[
+        list[str] | None, Option(help="Trained model, for layers, agreement and all; can be repeated.")
+    ] = None,
     variants: Annotated[
-        str, Option("--variants", "--arms", help="only these variants and those they need, as in all,none")
+        str, Option("--variants", "--arms", help="Only these variants and those they need, such as all,none.")
     ] = "",
     budget: Budget = None,
-    seed: Annotated[int | None, Option(help="first seed of every variant; of agreement's sentences")] = None,
-    engine: Annotated[str, Option(help="local, or ray: variants in parallel")] = "local",
-    workers: Annotated[int | None, Option(help="variants in parallel; with ray, as many as fit")] = None,
-    address: Annotated[str | None, Option(help="of a running Ray cluster, as host:port")] = None,
+    seed: Annotated[
+        int | None, Option(help="First seed of every variant; for agreement, seed of the pairs. [default: 0]")
+    ] = None,
+    engine: Annotated[str, Option(help="local, or ray for a cluster.")] = "local",
+    workers: Annotated[
+        int | None, Option(help="Number of parallel runs. [default: 1; ray: as many as fit]")
+    ] = None,
+    address: Annotated[
+        str | None, Option(help="host:port of a Ray cluster. [default: start one on this machine]")
+    ] = None,
 ) -> CommandResult:
-    """Run an experiment of the paper and write a report. Finished variants are not run again."""
+    """Run an experiment of the paper and write a report. Run the command again to continue."""
     from albert.study.settings import StudyOptions
     from albert.study.studies import run_study
     from albert.training.timing import parse_duration

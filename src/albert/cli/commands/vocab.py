@@ -1,4 +1,4 @@
-"""`albert vocab train` and `albert vocab tokenize`: train a vocabulary, show the tokens of texts."""
+"""`albert vocab train` and `albert vocab tokenize`: train a vocabulary, tokenize texts."""
 
 import sys
 import time
@@ -16,28 +16,37 @@ if TYPE_CHECKING:
 
 def train(
     corpus: command.Sources,
-    out: Annotated[Path, Option(help="folder to write")],
-    size: Annotated[int | None, Option(help="number of tokens [default: 30000; symbols: all]")] = None,
-    kind: Annotated[str, Option(help="sentencepiece or symbols")] = "sentencepiece",
+    out: Annotated[Path, Option(help="Folder to write.")],
+    size: Annotated[int | None, Option(help="Number of tokens. [default: 30000; symbols: all]")] = None,
+    kind: Annotated[str, Option(help="sentencepiece or symbols.")] = "sentencepiece",
     lower: Annotated[
         bool | None,
-        Option("--lower/--cased", help="lower-case the text, or keep case and accents [default: lower]"),
+        Option("--lower/--cased", help="Lower-case the text, or keep case and accents. [default: lower]"),
     ] = None,
     accents: Annotated[
-        bool | None, Option("--accents/--no-accents", help="keep accents [default: only with --cased]")
+        bool | None, Option("--accents/--no-accents", help="Keep accents. [default: only with --cased]")
     ] = None,
-    sample: Annotated[int | None, Option(min=1, help="max number of sentences [default: 10000000]")] = None,
-    sample_mb: Annotated[int | None, Option(min=1, help="max size of the sample [default: 100]")] = None,
-    seed: Annotated[int | None, Option(help="of the sample [default: 0]")] = None,
+    sample: Annotated[
+        int | None, Option(min=1, help="Maximum number of sentences. [default: 10000000]")
+    ] = None,
+    sample_mb: Annotated[
+        int | None, Option(min=1, help="Maximum size of the sample in MB. [default: 100]")
+    ] = None,
+    seed: Annotated[int | None, Option(help="Seed of the sample. [default: 0]")] = None,
     characters: Annotated[
         bool | None,
-        Option("--characters/--spaced", help="symbols are single characters, or separated by spaces"),
+        Option(
+            "--characters/--spaced",
+            help="Symbols are single characters, or separated by spaces. [default: spaced]",
+        ),
     ] = None,
-    min_count: Annotated[int | None, Option(min=1, help="skip rarer symbols [default: 1]")] = None,
+    min_count: Annotated[
+        int | None, Option(min=1, help="Drop symbols that occur less often. [default: 1]")
+    ] = None,
     text_key: command.TextKey = "text",
-    overwrite: Annotated[bool, Option("--overwrite", help="replace the vocabulary in --out")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace the vocabulary in --out.")] = False,
 ) -> command.CommandResult:
-    """Train a vocabulary on a corpus. The defaults are the published settings, on a sample of 100 MB."""
+    """Train a vocabulary on text. The defaults are the published settings, on a sample of 100 MB."""
     from albert.data.sources import iter_plain_texts
     from albert.files import atomic_dir
     from albert.settings import build_settings
@@ -104,7 +113,7 @@ def _drop_none(**values: Any) -> dict[str, Any]:
 
 
 def tokenize(texts: command.Texts, vocab: command.Vocabulary) -> command.CommandResult:
-    """Show the tokens of each text, their ids and their character offsets."""
+    """Show the tokens of each text with their ids and character offsets."""
     from albert.pretrained.hub import find_vocabulary_path
     from albert.text.folder import load_tokenizer
 

@@ -1,9 +1,9 @@
-"""Scores from predictions and golds: pure functions on numpy arrays, without torch and without files.
+"""Metrics: pure functions of predictions and golds as numpy arrays, without torch and files.
 
-A metric is prepared once from predictions and golds and then evaluated with a weight for each example. All
-ones give the plain value; the counts of a bootstrap draw give the value on that draw. The metrics of
-`classification` and `regression` are fractions or correlations, as in scikit-learn and scipy; what a task is
-scored by (`task_score`, `squad`) is in points of 100, as the official evaluations print it.
+A metric is prepared once from predictions and golds, then computed with a weight for each example: ones for
+the plain value, or the counts of a bootstrap resample. The metrics of `classification` and `regression` are
+fractions or correlations, as in scikit-learn and scipy; the scores of tasks (`scores`, `squad`) are in points
+of 100, as official evaluations print them.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,31 +22,42 @@ Weighted = Callable[[Floats], float]  # from the weight of each example to the s
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric by the function that prepares it; called directly, every example counts once."""
+    """A metric, defined by the function that prepares it; when called, each example has weight 1."""
 
     function: Callable[[NDArray[Any], NDArray[Any]], Weighted]
 
     def prepare(self, predictions: Values, *, golds: Values) -> Weighted:
-        """Compute what does not depend on the weights of the examples."""
+        """Compute all that does not depend on example weights.
+
+        Args:
+            predictions: One prediction for each example.
+            golds: The gold labels.
+
+        Returns:
+            A function from the weight of each example to the score.
+
+        Raises:
+            InputError: If the numbers of predictions and golds differ, or are 0.
+        """
         check_pairs(predictions, golds=golds)
         return self.function(np.asarray(predictions), np.asarray(golds))
 
     def __call__(self, predictions: Values, *, golds: Values) -> float:
-        """Score all examples with weight 1."""
+        """Compute the metric with weight 1 for each example."""
         return self.prepare(predictions, golds=golds)(np.ones(len(golds)))
 
 
 def check_pairs(predictions: Values, *, golds: Values) -> None:
-    """Reject empty input and unequal numbers of predictions and golds."""
+    """Raise `InputError` for empty input, or different numbers of predictions and golds."""
     if len(predictions) != len(golds):
-        raise InputError(f"{len(predictions)} predictions for {len(golds)} gold answers; give one for each")
+        raise InputError(f"{len(predictions)} predictions for {len(golds)} gold labels; give one for each")
     if len(golds) == 0:
-        raise InputError("0 examples to score; give at least 1")
+        raise InputError("no examples to score; give at least one")
 
 
 def check_finite(values: Floats, *, name: str) -> None:
-    """Reject NaN and infinity, naming the first index."""
+    """Raise `InputError` for NaN and infinity, with the index of the first."""
     if not np.isfinite(values).all():
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
         where = index[0] if len(index) == 1 else index
-        raise InputError(f"{name} {where} is {values[index]}, which cannot be scored; give a finite number")
+        raise InputError(f"{name} {where} is {values[index]}; give a finite number")

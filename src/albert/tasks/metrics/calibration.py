@@ -1,7 +1,7 @@
-"""Probabilities from logits: ensembles, the temperature that calibrates them, and the calibration error.
+"""Calibration: temperature scaling, calibration error, and averages of probabilities for ensembles.
 
-Logits divided by the temperature keep their order: no prediction changes, only its probability. Independent
-labels (a sigmoid each) are rows of two logits: 0 and the label's own.
+A temperature changes probabilities, but no predictions. Independent labels with a sigmoid each are rows of
+two logits: 0 and the label's own.
 """
 
 import math
@@ -33,11 +33,15 @@ class ReliabilityBin:
 
 
 def fit_temperature(logits: Values, *, golds: Values) -> float:
-    """Fit the temperature with the smallest negative log-likelihood, between 0.25 and 10 and near 1 in doubt.
+    """Fit the temperature, from 0.25 to 10, with the lowest negative log-likelihood.
 
     For a few predictions that are all correct (or no better than chance) the optimum is 0 (or infinity). A
     weak prior for 1, worth one or two predictions, prevents that: with β = 1 ÷ temperature, β - log β is
     added to the sum. Both are convex in β, so the minimum is unique.
+
+    Args:
+        logits: A row of logits for each example.
+        golds: The indices of the gold classes.
     """
     table, rows = _read_logits(logits, golds)
 
@@ -51,7 +55,7 @@ def fit_temperature(logits: Values, *, golds: Values) -> float:
 
 
 def negative_log_likelihood(logits: Values, *, golds: Values, temperature: float = 1.0) -> float:
-    """Average -log p(gold class) over the examples."""
+    """Compute the mean of -log p(gold class) over the examples."""
     return _mean_loss(*_read_logits(logits, golds), temperature)
 
 
@@ -63,13 +67,13 @@ def _mean_loss(table: Floats, rows: NDArray[Any], temperature: float) -> float:
 def calibrate(logits: Values, *, temperature: float) -> Floats:
     """Compute the probabilities of logits [..., classes] at a temperature."""
     if not temperature > 0:
-        raise InputError(f"temperature {temperature} is not above 0; 1 leaves probabilities as they are")
+        raise InputError(f"temperature is {temperature}; set it above 0")
     probabilities: Floats = np.exp(log_softmax(np.asarray(logits, np.float64) / temperature, axis=-1))
     return probabilities
 
 
 def expected_calibration_error(probabilities: Values, *, golds: Values, num_bins: int = 15) -> float:
-    """Average |accuracy - mean confidence| over bins of equal width (Guo et al. 2017)."""
+    """Compute the mean |accuracy - mean confidence| over bins of equal width (Guo et al. 2017)."""
     bins = list_reliability(probabilities, golds=golds, num_bins=num_bins)
     gaps = [each.num_answers * abs(each.accuracy - each.confidence) for each in bins]
     return sum(gaps) / len(golds)
@@ -78,29 +82,29 @@ def expected_calibration_error(probabilities: Values, *, golds: Values, num_bins
 def list_reliability(
     probabilities: Values, *, golds: Values, num_bins: int = 10
 ) -> tuple[ReliabilityBin, ...]:
-    """List the bins of equal width that have answers, by rising confidence."""
+    """List the non-empty bins of equal width, in order of confidence."""
     if num_bins < 1:
-        raise InputError(f"{num_bins} bins; at least 1")
+        raise InputError(f"num_bins is {num_bins}; set it to at least 1")
     table, rows = _read_logits(probabilities, golds)
-    confidence, is_right = table.max(axis=1), table.argmax(axis=1) == rows
+    confidence, is_correct = table.max(axis=1), table.argmax(axis=1) == rows
     edges = np.linspace(0, 1, num_bins + 1)
     indices = np.digitize(confidence, edges[1:-1], right=True)
     found = []
     for index in np.unique(indices).tolist():
         own = indices == index
-        means = (float(confidence[own].mean()), float(is_right[own].mean()))
+        means = (float(confidence[own].mean()), float(is_correct[own].mean()))
         found.append(ReliabilityBin(float(edges[index]), float(edges[index + 1]), int(own.sum()), *means))
     return tuple(found)
 
 
 def merge_softmax(members: Sequence[Floats]) -> Floats:
-    """Merge logits [..., classes] of several models: logits whose softmax is the mean of the members'."""
+    """Compute the logits [..., classes] whose softmax is the mean of the members'."""
     merged: Floats = logsumexp(log_softmax(np.stack(members), axis=-1), axis=0) - np.log(len(members))
     return merged
 
 
 def merge_sigmoid(members: Sequence[Floats]) -> Floats:
-    """Merge logits of independent labels: logits whose sigmoid is the mean of the members'."""
+    """Compute the logits of independent labels whose sigmoid is the mean of the members'."""
     means = expit(np.stack(members)).mean(0)
     merged: Floats = logit(means.clip(_MIN_PROBABILITY, 1 - _MIN_PROBABILITY))
     return merged
@@ -110,7 +114,7 @@ def _read_logits(logits: Values, golds: Values) -> tuple[Floats, NDArray[Any]]:
     check_pairs(logits, golds=golds)
     table, rows = np.asarray(logits, np.float64), np.asarray(golds)
     if table.ndim != 2:
-        raise InputError(f"an array of shape {table.shape}; give a row per example and a column per class")
+        raise InputError(f"logits have the shape {table.shape}; give a row for each example")
     if rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= table.shape[1]:
         raise InputError(f"gold classes must be whole numbers from 0 to {table.shape[1] - 1}")
     check_finite(table, name="value")

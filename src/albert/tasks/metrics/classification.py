@@ -1,12 +1,12 @@
 """Accuracy, F1, Matthews correlation and confusion matrices of classes, label sets and entities.
 
-Everything is computed from how often each class is predicted correctly, predicted, and gold. The definitions
-are scikit-learn's, for entities those of conlleval and seqeval's default. Precision, recall and F1 of nothing
-over nothing are 0; Matthews correlation is 0 where predictions or golds hold a single class; macro F1 is the
-mean over the classes that are predicted or gold somewhere.
+All metrics are computed from three counts for each class: correct, predicted and gold. The definitions are
+scikit-learn's, for entities those of conlleval and seqeval's default. Precision, recall and F1 are 0 if they
+are 0/0. Matthews correlation is 0 if predictions or golds have a single class. Macro F1 is the mean over the
+classes that occur in predictions or golds.
 
-An entity counts if its type, first and last word are right. An I-TYPE that continues no entity of its type
-begins one, in predictions and golds alike, so IOB1 tags are understood as well.
+An entity is correct if its type, first and last word are. An I-TYPE that does not continue an entity of its
+type begins one, so IOB1 tags can be used, too.
 """
 
 import math
@@ -22,12 +22,12 @@ from albert.errors import InputError
 from albert.tasks.metrics import Floats, Metric, Weighted, check_pairs
 
 Tags = Sequence[str]
-UNNAMED = "_"  # the type of a bare B or I, as in seqeval
+UNNAMED = "_"  # the type of B and I without a type, as in seqeval
 
 
 @dataclass(frozen=True)
 class ClassScore:
-    """Precision, recall and F1 of one class; `support` is how often it occurs."""
+    """Precision, recall and F1 of one class; `support` is its number of gold examples."""
 
     label: str
     precision: float
@@ -38,7 +38,7 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often a gold class (row) was predicted as a class (column), in the order of `labels`."""
+    """A confusion matrix: gold classes are rows and predicted classes columns, in the order of `labels`."""
 
     labels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
@@ -46,7 +46,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """For each class the weight of correct predictions, of all predictions and of all golds."""
+    """For each class the total weight of correct predictions, predictions and golds."""
 
     correct: Floats
     predicted: Floats
@@ -54,7 +54,7 @@ class ClassCounts:
 
     @property
     def total(self) -> "ClassCounts":
-        """All classes together, as one; its F1 is the micro F1."""
+        """The sum over all classes, whose F1 is the micro F1."""
         return ClassCounts(*(part.sum(keepdims=True) for part in (self.correct, self.predicted, self.gold)))
 
     @property
@@ -71,7 +71,7 @@ class ClassCounts:
 
     @property
     def macro_f1(self) -> float:
-        """The plain mean of F1 over the classes that are predicted or gold somewhere; 0 without any."""
+        """The mean F1 of the classes that occur in predictions or golds; 0 without any."""
         is_used = self.predicted + self.gold > 0
         return float(self.f1[is_used].mean()) if is_used.any() else 0.0
 
@@ -87,9 +87,9 @@ CountClasses = Callable[[Floats], ClassCounts]  # from the weight of each exampl
 def count_classes(
     predictions: NDArray[Any], golds: NDArray[Any], *, num_classes: int, rows: NDArray[Any] | None = None
 ) -> CountClasses:
-    """Prepare the counts of decisions between classes, given by number.
+    """Prepare the counts of decisions between classes, given by index.
 
-    `rows` is the example that each decision belongs to (the text of a word); by default each is its own.
+    `rows` has the example of each decision, such as the text of a word; by default each is its own.
     """
     rows = np.arange(len(golds)) if rows is None else rows
     is_correct = predictions == golds
@@ -104,10 +104,10 @@ def count_classes(
 
 
 def count_labels(predictions: NDArray[Any], golds: NDArray[Any]) -> CountClasses:
-    """Prepare the counts of label sets: tables of 0 and 1 with a row per example and a column per label."""
+    """Prepare the counts of label sets: tables of 0 and 1 with a row for each example."""
     if predictions.ndim != 2 or predictions.shape != golds.shape:
         raise InputError(
-            f"tables of shape {predictions.shape} and {golds.shape}; give a column for each label"
+            f"tables have the shapes {predictions.shape} and {golds.shape}; give one column for each label"
         )
     predicted, gold = predictions.astype(np.bool_), golds.astype(np.bool_)
     return _weigh(
@@ -116,40 +116,40 @@ def count_labels(predictions: NDArray[Any], golds: NDArray[Any]) -> CountClasses
 
 
 def count_entities(predictions: Sequence[Tags], golds: Sequence[Tags]) -> tuple[list[str], CountClasses]:
-    """Prepare the counts of entities in tagged texts, and return the names of their types, sorted."""
+    """Prepare the counts of entities in tagged texts; return their types, too, sorted."""
     check_pairs(predictions, golds=golds)
     predicted, gold = ([set(find_entities(tags)) for tags in side] for side in (predictions, golds))
     types = sorted({entity.type for side in (predicted, gold) for text in side for entity in text})
     indices = {name: index for index, name in enumerate(types)}
     parts = np.zeros((3, len(types), len(golds)))
-    for text, (found, wanted) in enumerate(zip(predicted, gold, strict=True)):
-        for part, entities in enumerate((found & wanted, found, wanted)):
+    for text, (found, expected) in enumerate(zip(predicted, gold, strict=True)):
+        for part, entities in enumerate((found & expected, found, expected)):
             for entity in entities:
                 parts[part, indices[entity.type], text] += 1
     return types, _weigh(*parts)
 
 
 def count_confusions(predictions: NDArray[Any], *, golds: NDArray[Any], labels: Sequence[str]) -> Confusion:
-    """Count how often each class is taken for which; classes are given by number."""
+    """Count the confusion matrix of classes, given by index."""
     size = len(labels)
     cells = np.bincount(golds.astype(np.int64) * size + predictions.astype(np.int64), minlength=size**2)
     return Confusion(tuple(labels), tuple(map(tuple, cells.reshape(size, size).tolist())))
 
 
 def mark_labels(indices: Sequence[Iterable[int]], *, num_labels: int) -> NDArray[np.bool_]:
-    """Build the table of 0 and 1 from the numbers of each example's labels."""
+    """Build the table of 0 and 1 from the indices of each example's labels."""
     table = np.zeros((len(indices), num_labels), dtype=np.bool_)
     for row, own in enumerate(indices):
         for index in own:
             if not 0 <= index < num_labels:
-                raise InputError(f"example {row}: label {index}; there are 0 to {num_labels - 1}")
+                raise InputError(f"example {row}: label is {index}; give 0 to {num_labels - 1}")
             table[row, index] = True
     return table
 
 
 @dataclass(frozen=True)
 class Entity:
-    """Words [start, stop) of a text, and what they are."""
+    """An entity of a text: its type and its words [start, stop)."""
 
     type: str
     start: int
@@ -157,12 +157,12 @@ class Entity:
 
 
 def find_entities(tags: Tags) -> tuple[Entity, ...]:
-    """Find the entities of one text by its tags O, B-TYPE and I-TYPE; other tags are rejected."""
+    """Find the entities of a text from its tags O, B-TYPE and I-TYPE; raise `InputError` for other tags."""
     entities: list[Entity] = []
     current, start = None, 0
     for index, tag in enumerate([*tags, "O"]):
         if tag != "O" and (tag[:1] not in ("B", "I") or tag[1:2] not in ("", "-")):
-            raise InputError(f"tag {tag!r} is neither O nor B-… nor I-…; score such tags by the words")
+            raise InputError(f"tag {tag!r} is not O, B-… or I-…; use word metrics for such tags")
         own = None if tag == "O" else tag[2:] or UNNAMED
         if tag[0] == "I" and own == current:
             continue
@@ -174,35 +174,35 @@ def find_entities(tags: Tags) -> tuple[Entity, ...]:
 
 @Metric
 def accuracy(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
-    """The share of examples that are right; of label sets, those whose labels are all right."""
+    """Compute the share of correct examples; a label set is correct if all its labels are."""
     is_correct = (predictions == golds).reshape(len(golds), -1).all(axis=1).astype(np.float64)
     return lambda weights: float(is_correct @ weights / weights.sum())
 
 
 @Metric
 def positive_f1(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
-    """F1 of class 1 against all others, as MRPC and QQP are scored."""
+    """Compute the F1 of class 1, as in MRPC and QQP."""
     count = count_labels((predictions == 1)[:, None], (golds == 1)[:, None])
     return lambda weights: float(count(weights).f1[0])
 
 
 @Metric
 def macro_f1(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
-    """The plain mean of the F1 of every class or label that is predicted or gold somewhere."""
+    """Compute the mean F1 of the classes that occur in predictions or golds."""
     count = _count(predictions, golds)
     return lambda weights: count(weights).macro_f1
 
 
 @Metric
 def micro_f1(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
-    """F1 over all labels together."""
+    """Compute the F1 of the counts summed over all labels."""
     count = _count(predictions, golds)
     return lambda weights: float(count(weights).total.f1[0])
 
 
 @Metric
 def matthews_correlation(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
-    """Matthews correlation for any number of classes (Gorodkin 2004)."""
+    """Compute the Matthews correlation of any number of classes (Gorodkin 2004)."""
     count = _count(predictions, golds)
 
     def score(weights: Floats) -> float:
@@ -224,7 +224,7 @@ CLASS_METRICS: Mapping[str, Metric] = {
 
 
 def _count(predictions: NDArray[Any], golds: NDArray[Any]) -> CountClasses:
-    """Prepare the counts of label sets or of classes with any names."""
+    """Prepare the counts of label sets or of classes with any labels."""
     if golds.ndim == 2:
         return count_labels(predictions, golds)
     classes, indices = np.unique(np.concatenate([predictions, golds]), return_inverse=True)

@@ -1,7 +1,7 @@
 """Pearson's and Spearman's correlation of predicted and gold numbers.
 
-Both are scipy's; equal values share the mean of their ranks. Where one side is constant the correlation is
-undefined; it is 0 here, without a warning: a model that says the same of everything has learned nothing.
+The definitions are scipy's; equal values have the mean of their ranks. If one side is constant, the
+correlation is undefined and 0 here, without a warning.
 """
 
 import math
@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from albert.tasks.metrics import Floats, Metric, Weighted, check_finite
 
-_SMALLEST_SPREAD = 1e-12  # relative to the mean; below it there is only rounding
+_MIN_SPREAD = 1e-12  # relative to the mean; smaller ones are rounding errors
 
 
 @Metric
 def pearson(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
-    """Linear correlation; 0 where one side is constant."""
+    """Compute Pearson's linear correlation; 0 if one side is constant."""
     first, second = _read_numbers(predictions, golds)
     return lambda weights: _correlate(first, second, weights)
 
 
 @Metric
 def spearman(predictions: NDArray[Any], golds: NDArray[Any]) -> Weighted:
-    """Correlation of the ranks, ties by their mean; 0 where one side is constant."""
+    """Compute Spearman's rank correlation; 0 if one side is constant."""
     sides = _read_numbers(predictions, golds)
     first, second = (np.unique(side, return_inverse=True)[1] for side in sides)
 
@@ -47,7 +47,7 @@ def _correlate(first: Floats, second: Floats, weights: Floats) -> float:
     gaps = []
     for side in (first, second):
         mean = side @ weights / weights.sum()
-        if np.ptp(side[weights > 0]) <= _SMALLEST_SPREAD * abs(mean):
+        if np.ptp(side[weights > 0]) <= _MIN_SPREAD * abs(mean):
             return 0.0
         gaps.append(side - mean)
     one, other = gaps

@@ -1,4 +1,4 @@
-"""The metrics of a task by their names, in points of 100, and the score that it is judged by: their mean."""
+"""The metrics of tasks by name, in points of 100, and their mean, the main score."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median_high, median_low
@@ -14,30 +14,30 @@ WeightedScores = Callable[[Floats], dict[str, float]]  # from the weight of each
 
 
 def prepare_metrics(
-    predictions: Values, *, golds: Values, metrics: Sequence[str], judged_by: Sequence[str] = ()
+    predictions: Values, *, golds: Values, metrics: Sequence[str], score_metrics: Sequence[str] = ()
 ) -> WeightedScores:
-    """Prepare the named metrics and `score`, the mean of those in `judged_by` (by default all)."""
+    """Prepare the named metrics and `score`, the mean of `score_metrics` (by default all)."""
     for name in metrics:
         if name not in METRICS:
-            raise InputError(f"no metric {name!r}; there are {', '.join(METRICS)}")
+            raise InputError(f"unknown metric {name!r}; metrics: {', '.join(METRICS)}")
     prepared = {name: METRICS[name].prepare(predictions, golds=golds) for name in metrics}
     return lambda weights: add_score(
-        {name: metric(weights) for name, metric in prepared.items()}, judged_by=judged_by or metrics
+        {name: metric(weights) for name, metric in prepared.items()}, score_metrics=score_metrics or metrics
     )
 
 
-def add_score(values: Mapping[str, float], *, judged_by: Sequence[str]) -> dict[str, float]:
-    """Turn fractions into points of 100 and add `score`, the mean of the metrics in `judged_by`."""
+def add_score(values: Mapping[str, float], *, score_metrics: Sequence[str]) -> dict[str, float]:
+    """Convert fractions to points of 100 and add `score`, the mean of `score_metrics`."""
     points = {name: 100.0 * value for name, value in values.items()}
-    return {**points, "score": sum(points[name] for name in judged_by) / len(judged_by)}
+    return {**points, "score": sum(points[name] for name in score_metrics) / len(score_metrics)}
 
 
 def find_median(values: Sequence[float]) -> float:
-    """The median of scores or thresholds; `ANSWER_NOTHING` has no mean with another value."""
+    """Compute the median of scores or thresholds; `ANSWER_NOTHING` is not averaged with another value."""
     low, high = median_low(values), median_high(values)
     return high if low == ANSWER_NOTHING else (low + high) / 2
 
 
 def format_score(value: float, spec: str = ".2f") -> str:
-    """Format a score or a threshold; the threshold that answers nothing is words."""
+    """Format a score, or a threshold, which may be `ANSWER_NOTHING`."""
     return "nothing is answered" if value == ANSWER_NOTHING else format(value, spec)

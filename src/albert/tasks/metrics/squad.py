@@ -1,18 +1,16 @@
-"""Exact match and F1 of SQuAD's two official scripts, and the threshold that leaves questions unanswered.
+"""Exact match and F1 of SQuAD's two official scripts, and the no-answer threshold of SQuAD 2.0.
 
-Answers are compared after normalization: lower case, ASCII punctuation dropped, `a`, `an` and `the` between
-word borders made a space, whitespace (Unicode's) made one space. Python's idea of a word border is part of
-it: an `a` before a combining accent is an article; full-width punctuation stays.
+Answers are normalized before they are compared: lower case, without ASCII punctuation, articles (`a`, `an`
+and `the` between Python's word borders) and repeated white space.
 
-1.1: every question has an answer, and F1 without a common word is 0, even where gold and prediction are both
-empty after normalization. 2.0: gold answers that are empty after normalization do not count; a question left
-with none expects nothing, and nothing against nothing is 1. The best gold answer counts, for each measure.
+In 1.1 every question has an answer, and F1 without a common word is 0, even if gold and prediction are both
+empty after normalization. In 2.0, gold answers that are empty after normalization are dropped; for a question
+without any, an empty prediction scores 1. Each metric uses the gold answer with the best score.
 
-Null odds say how much a model is for "no answer"; a question whose odds lie *above* the threshold is left
-unanswered. `find_best_thresholds` is the official script's search, its oddities included: questions of equal
-odds are tried one after the other in the order given, so that no threshold may reach the best score; any
-answer to an unanswerable question costs a point; and where answering nothing is best, the threshold is 0
-whatever the odds are. `choose_threshold` counts what a threshold really does to all questions: use it to
+Questions with null odds *above* the threshold are left unanswered. `find_best_thresholds` is the search of
+the official script, with its quirks: questions with equal odds are added one by one, so that no threshold may
+reach the best score; any answer to an unanswerable question costs a point; and if answering nothing is best,
+the threshold is 0 for any odds. `choose_threshold` computes the real effect on all questions; use it to
 predict.
 """
 
@@ -39,9 +37,11 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 @dataclass(frozen=True)
 class QuestionScores:
-    """One value for each question, in their order, before or after a threshold.
+    """Values for each question, before or after a threshold.
 
-    `is_answerable`: the data hold an answer. `is_answered`: the prediction is not the empty string.
+    Args:
+        is_answerable: Whether the data have an answer.
+        is_answered: Whether the prediction is not empty.
     """
 
     exact: Floats
@@ -57,7 +57,7 @@ class QuestionScores:
 
 @dataclass(frozen=True)
 class SpanScores:
-    """Means over questions, in points of 100, and how many questions they are."""
+    """Means over questions, in points of 100, and the number of questions."""
 
     exact: float
     f1: float
@@ -66,27 +66,16 @@ class SpanScores:
 
 @dataclass(frozen=True)
 class SquadScores:
-    """All questions, and those with and without an answer apart where there are any."""
+    """The scores of all questions, and of those with and without an answer if there are any."""
 
     overall: SpanScores
     has_answer: SpanScores | None
     no_answer: SpanScores | None
 
-    @property
-    def official(self) -> dict[str, float]:
-        """The scores under the names that SQuAD 2.0's script prints."""
-        parts = {"": self.overall, "HasAns_": self.has_answer, "NoAns_": self.no_answer}
-        return {
-            f"{prefix}{name}": getattr(part, name)
-            for prefix, part in parts.items()
-            if part is not None
-            for name in ("exact", "f1", "total")
-        }
-
 
 @dataclass(frozen=True)
 class BestThresholds:
-    """The best reachable scores, in points of 100, and where; the names are the official script's."""
+    """The best scores, in points of 100, and their thresholds, named as in the official script."""
 
     best_exact: float
     best_exact_thresh: float
@@ -107,15 +96,20 @@ class ThresholdReport:
     """The no-answer threshold of SQuAD 2.0: questions with null odds above it are left unanswered.
 
     Args:
+        threshold: The threshold in use.
+        source: Where it is from.
+        best: The result of the official script's search on these questions, which is optimistic.
         elsewhere: Chosen on one half of the articles and scored on the other; None with a single article.
+        num_chosen_on: The number of questions of the first half.
+        num_reported: The number of questions of the second half.
     """
 
-    threshold: float  # the threshold in use
-    source: str  # where it is from
-    best: BestThresholds  # the official script's search over these questions, which is optimistic
+    threshold: float
+    source: str
+    best: BestThresholds
     elsewhere: ChosenThreshold | None = None
-    num_chosen_on: int = 0  # questions of the first half
-    num_reported: int = 0  # questions of the second half
+    num_chosen_on: int = 0
+    num_reported: int = 0
 
 
 def score_questions(
@@ -125,18 +119,25 @@ def score_questions(
     version: SquadVersion,
     null_odds: Sequence[float] | None = None,
 ) -> QuestionScores:
-    """Score one answer for each question; `""` is no answer, and so is an empty list of golds."""
+    """Score one answer for each question.
+
+    Args:
+        predictions: The predicted answers; `""` is no answer.
+        golds: The gold answers of each question; empty if it has none.
+        version: "1.1" or "2.0".
+        null_odds: The odds of no answer for each question.
+    """
     check_pairs(predictions, golds=golds)
     if version == "1.1" and not all(golds):
         index = next(number for number, texts in enumerate(golds) if not texts)
-        raise InputError(f"question {index} has no gold answer, and SQuAD 1.1 needs one; score it as 2.0")
+        raise InputError(f"question {index} has no gold answer, but SQuAD 1.1 needs one; use version 2.0")
     exact, f1 = [], []
     for prediction, texts in zip(predictions, golds, strict=True):
-        predicted, wanted = normalize_answer(prediction), [normalize_answer(text) for text in texts]
+        predicted, expected = normalize_answer(prediction), [normalize_answer(text) for text in texts]
         if version == "2.0":
-            wanted = [gold for gold in wanted if gold] or [""]
-        exact.append(max(float(predicted == gold) for gold in wanted))
-        f1.append(max(_word_f1(predicted, gold, empty_match=float(version == "2.0")) for gold in wanted))
+            expected = [gold for gold in expected if gold] or [""]
+        exact.append(max(float(predicted == gold) for gold in expected))
+        f1.append(max(_word_f1(predicted, gold, empty_match=float(version == "2.0")) for gold in expected))
     odds = np.zeros(len(golds)) if null_odds is None else np.asarray(null_odds, np.float64)
     check_pairs(odds, golds=golds)
     check_finite(odds, name="the null odds of question")
@@ -145,12 +146,12 @@ def score_questions(
 
 
 def summarize_squad(questions: QuestionScores) -> SquadScores:
-    """Average over all questions, over the answerable and over the others."""
+    """Average over all questions, those with and those without an answer."""
 
     def average(rows: NDArray[Any]) -> SpanScores | None:
         if not len(rows):
             return None
-        # Python's own sum, as in the official scripts: the last digit agrees too.
+        # Python's sum, as in the official scripts, so that even the last digit agrees.
         exact, f1 = (sum(values[rows].tolist()) for values in (questions.exact, questions.f1))
         return SpanScores(100.0 * exact / len(rows), 100.0 * f1 / len(rows), len(rows))
 
@@ -162,29 +163,28 @@ def summarize_squad(questions: QuestionScores) -> SquadScores:
 
 def apply_threshold(questions: QuestionScores, threshold: float) -> QuestionScores:
     """Score the questions with odds above the threshold as unanswered."""
-    is_left = questions.null_odds > threshold
-    is_right = (~questions.is_answerable).astype(np.float64)
+    is_unanswered = questions.null_odds > threshold
+    is_correct = (~questions.is_answerable).astype(np.float64)
     return replace(
         questions,
-        exact=np.where(is_left, is_right, questions.exact),
-        f1=np.where(is_left, is_right, questions.f1),
-        is_answered=questions.is_answered & ~is_left,
+        exact=np.where(is_unanswered, is_correct, questions.exact),
+        f1=np.where(is_unanswered, is_correct, questions.f1),
+        is_answered=questions.is_answered & ~is_unanswered,
     )
 
 
 def choose_threshold(questions: QuestionScores, *, measure: Literal["exact", "f1"] = "f1") -> float:
-    """Choose the best threshold, of equals the one that answers least; `ANSWER_NOTHING` where none pays.
+    """Choose the best threshold, of equals the lowest; `ANSWER_NOTHING` if answering does not help.
 
-    It lies midway between the odds of the last question that is answered and those of the next, or a little
-    above the highest: odds differ in their last digits from batch to batch, and would fall on either side of
-    a threshold that is one of them.
+    It is midway between the odds of the last answered question and the next one, or slightly above the
+    highest, because the last digits of odds differ from batch to batch.
     """
     order = np.argsort(questions.null_odds, kind="stable")
     rising = questions.null_odds[order]
     gains: Floats = getattr(questions, measure) - ~questions.is_answerable
     totals = np.concatenate([[0.0], np.cumsum(gains[order])])
-    is_reachable = np.concatenate([[True], rising[1:] != rising[:-1], [True]])  # equals are answered together
-    # Rounded, since sums of the same gains in another order differ in their last digits.
+    is_reachable = np.concatenate([[True], rising[1:] != rising[:-1], [True]])  # equal odds stay together
+    # Rounded, because sums of the same gains in another order differ in their last digits.
     num_answered = int(np.argmax(np.where(is_reachable, totals.round(9), -np.inf)))
     if not num_answered:
         return ANSWER_NOTHING
@@ -193,7 +193,7 @@ def choose_threshold(questions: QuestionScores, *, measure: Literal["exact", "f1
         return last + _MARGIN * max(1.0, abs(last))
     following = float(rising[num_answered])
     middle = last / 2 + following / 2
-    return middle if middle < following else last  # between neighboring floats there is no middle
+    return middle if middle < following else last  # adjacent floats have no middle
 
 
 def find_best_thresholds(questions: QuestionScores) -> BestThresholds:
@@ -215,18 +215,18 @@ def find_best_thresholds(questions: QuestionScores) -> BestThresholds:
 
 
 def report_elsewhere(reported: QuestionScores, *, chosen_on: QuestionScores) -> ChosenThreshold:
-    """Score some questions under the threshold that is best on others."""
+    """Score questions with the threshold that is best on others."""
     threshold = choose_threshold(chosen_on)
     return ChosenThreshold(threshold, summarize_squad(apply_threshold(reported, threshold)))
 
 
 def normalize_answer(text: str) -> str:
-    """Normalize an answer as SQuAD compares it."""
+    """Normalize an answer as SQuAD's official scripts do."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def _word_f1(predicted: str, gold: str, *, empty_match: float) -> float:
-    """F1 over the words of two normalized answers, each word as often as it occurs."""
+    """Compute the F1 of the multisets of words of two normalized answers."""
     predicted_words, gold_words = predicted.split(), gold.split()
     if not predicted_words and not gold_words:
         return empty_match

@@ -1,4 +1,4 @@
-"""What all trials share: paths, settings and the model that each starts from."""
+"""The paths, settings and initial models that all trials share."""
 
 import re
 from collections.abc import Mapping
@@ -12,30 +12,30 @@ from albert.model.config import Initialization
 from albert.pretrained.folder import load_model, save_untrained
 from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.tasks.finetune import identify_weights
-from bench.downstream.facts import OFFICIAL_SIZES
+from bench.downstream.reference import OFFICIAL_SIZES
 from bench.downstream.subsets import write_subset
 
-Arm = Literal["pretrained", "untrained", "baselines"]
-ARMS: tuple[Arm, ...] = ("untrained", "pretrained")
+Variant = Literal["pretrained", "untrained", "baselines"]
+VARIANTS: tuple[Variant, ...] = ("untrained", "pretrained")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One thing to be done, and its name among the results."""
+    """A run of a task: its baselines, or fine-tuning of a variant with a seed."""
 
     task: str
-    arm: Arm
+    variant: Variant
     seed: int = 0
 
     @property
     def name(self) -> str:
-        """Where its files lie."""
-        return "baselines" if self.arm == "baselines" else f"{self.arm}-{self.seed}"
+        """Return the name of its files."""
+        return "baselines" if self.variant == "baselines" else f"{self.variant}-{self.seed}"
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """What all trials share: a model, data, a folder for everything, and settings."""
+class Experiment:
+    """The model, data, output folder and settings that all trials share."""
 
     model: Path
     data: Path
@@ -46,7 +46,7 @@ class Workshop:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What identifies a folder of trials: results of other models do not belong in it."""
+        """Return what identifies a folder of trials."""
         return {
             "weights": identify_weights(load_model(self.model, heads={}).model),
             "overrides": list(self.overrides),
@@ -54,11 +54,11 @@ class Workshop:
         }
 
     def list_overrides(self, task: str) -> tuple[str, ...]:
-        """The settings of a task's runs; where one is named twice, what comes later stands."""
+        """List the settings of a task's runs; later ones override."""
         return tuple(setting for name, setting in map(split_setting, self.overrides) if name in ("", task))
 
     def find_data(self, task: str) -> Path:
-        """The data of a task, cut where it is to be; another cut is another folder."""
+        """Find the data of a task; a limited task has its own folder for each limit."""
         if task not in self.max_train:
             return self.data
         number = self.max_train[task]
@@ -66,17 +66,17 @@ class Workshop:
         return write_subset(PUBLISHED_TASKS[task], self.data, out=out, max_train=number)
 
     def find_result(self, trial: Trial) -> Path:
-        """Where the result of a trial is, once there is one; a cut is part of its name."""
+        """Return the path of a trial's result; a limit is part of its name."""
         cut = f"-{self.max_train[trial.task]}" if trial.task in self.max_train else ""
         return self.out / "results" / f"{trial.task}{cut}" / f"{trial.name}.json"
 
     def find_run(self, trial: Trial) -> Path:
-        """The folder of its fine-tuning run."""
+        """Return the folder of its fine-tuning run."""
         return self.out / "runs" / self.find_result(trial).parent.name / trial.name
 
     def find_start(self, trial: Trial) -> Path:
-        """The model that it starts from; an untrained one is made, a fresh one for each seed."""
-        if trial.arm == "pretrained":
+        """Return the model to start from; an untrained one is created for each seed."""
+        if trial.variant == "pretrained":
             return self.model
         folder = self.out / "untrained" / f"seed-{trial.seed}"
         if not folder.exists():
@@ -85,32 +85,37 @@ class Workshop:
 
 
 def split_setting(word: str) -> tuple[str, str]:
-    """`sst-2:num_steps=9` as its task and its setting; one for all has no task."""
+    """Split `sst-2:num_steps=9` into task and setting; the task is empty if it is for all."""
     name, colon, _ = word.partition("=")[0].partition(":")
     return (name.lower(), word.partition(":")[2]) if colon else ("", word)
 
 
-def open_workshop(shop: Workshop) -> None:
-    """Claim the folder; one with trials of another model, or of a task with other settings, is rejected.
+def open_experiment(experiment: Experiment) -> None:
+    """Create or check the folder; raise if it has trials of another model, or of a task with other settings.
 
-    The settings of a task that was not begun may still be changed.
+    The settings of a task without results may still change.
     """
-    path = shop.out / "plan.json"
-    identity = shop.identity
+    path = experiment.out / "plan.json"
+    identity = experiment.identity
     known = read_json(path) if path.exists() else None
     if known == identity:
         return
     if known is not None:
-        before = replace(shop, overrides=tuple(known["overrides"]))
+        before = replace(experiment, overrides=tuple(known["overrides"]))
         for key in ("weights", "start"):
-            _reject_other(shop, key, known[key], identity[key])
-        for task in _list_begun(shop.out / "results"):
-            _reject_other(shop, f"settings of {task}", before.list_overrides(task), shop.list_overrides(task))
+            _reject_other(experiment, key, known[key], identity[key])
+        for task in _list_started(experiment.out / "results"):
+            _reject_other(
+                experiment,
+                f"settings of {task}",
+                before.list_overrides(task),
+                experiment.list_overrides(task),
+            )
     write_json(path, identity)
 
 
-def _list_begun(results: Path) -> list[str]:
-    """The tasks that have a folder of results, whatever they were cut to."""
+def _list_started(results: Path) -> list[str]:
+    """List the tasks that have a folder of results, with any limit."""
     names = [path.name for path in results.iterdir()] if results.exists() else []
     return [
         task
@@ -119,8 +124,8 @@ def _list_begun(results: Path) -> list[str]:
     ]
 
 
-def _reject_other(shop: Workshop, what: str, known: object, now: object) -> None:
+def _reject_other(experiment: Experiment, what: str, known: object, now: object) -> None:
     if known != now:
         raise InputError(
-            f"{shop.out}: was begun with other {what} ({known}, now {now}); choose another --out"
+            f"{experiment.out} was started with other {what} ({known}, now {now}); choose another --out"
         )

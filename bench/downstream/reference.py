@@ -1,4 +1,4 @@
-"""Published facts about the tasks: sizes, metrics to show, and scores of BERT-Tiny."""
+"""Reference values of the tasks: published sizes, metrics to show, and scores of BERT-Tiny."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ _SHOWN: Mapping[str, tuple[str, ...]] = {
     "squad-2.0": ("exact", "f1"),
     "race": ("accuracy", "middle", "high"),
 }
-_COMPLETE_SHARE = 0.99  # a handful of broken rows is no other data
+_COMPLETE_SHARE = 0.99  # a few broken rows may be missing
 
 
 @dataclass(frozen=True)
-class DataFacts:
+class DataSizes:
     """The number of train examples, the limit that `--max-train` set, and the number of dev examples."""
 
     task: str
@@ -42,25 +42,24 @@ class DataFacts:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the dev set is the published one, so that a score can be compared."""
+        """Return whether the dev set is the published one, so that scores can be compared."""
         return self.num_dev >= _COMPLETE_SHARE * OFFICIAL_SIZES[self.task][1]
 
     @property
     def has_all_train(self) -> bool:
-        """Whether all published examples are trained on."""
+        """Return whether all published examples are used for training."""
         return self.num_train >= _COMPLETE_SHARE * OFFICIAL_SIZES[self.task][0]
 
     def describe(self) -> str:
-        """A line for the notes."""
+        """Format a line of the notes."""
         train, dev = OFFICIAL_SIZES[self.task]
-        learned = f"{self.num_train:,} to learn from" + ("" if self.has_all_train else f" of {train:,}")
-        if self.max_train is not None:
-            learned += f" (at most {self.max_train:,}, chosen at random once)"
-        asked = f"{self.num_dev:,} in the development set" + ("" if self.is_complete else f" of {dev:,}")
-        reduced = "" if self.is_complete else "; **reduced: comparable with no published score**"
-        return f"{self.task}: {learned}, {asked}{reduced}"
+        num_train = f"{self.num_train:,}" + ("" if self.has_all_train else f" of {train:,}")
+        limit = "" if self.max_train is None else f" (a random subset of at most {self.max_train:,})"
+        num_dev = f"{self.num_dev:,}" + ("" if self.is_complete else f" of {dev:,}")
+        reduced = "" if self.is_complete else "; **reduced: not comparable with published scores**"
+        return f"{self.task}: {num_train} training examples{limit}, {num_dev} dev examples{reduced}"
 
 
 def list_shown(task: str) -> tuple[str, ...]:
-    """The metrics that have a row in the table."""
+    """List the metrics that have a row in the table."""
     return _SHOWN.get(task) or PUBLISHED_TASKS[task].config.metrics
