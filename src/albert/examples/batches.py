@@ -162,7 +162,7 @@ def remove_masks(batch: PretrainingBatch) -> PretrainingBatch:
 
 def restore_ids(batch: PretrainingBatch) -> Ints:
     """Return the ids before masking."""
-    ids_T = batch.ids_T.copy()
+    ids_T: Ints = batch.ids_T.copy()
     ids_T[batch.masked_M] = batch.targets_M
     return ids_T
 

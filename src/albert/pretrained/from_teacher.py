@@ -171,7 +171,8 @@ def _fit_width(x_TD: Tensor, width: int) -> Tensor:
     """Project on as many principal components as the student is wide."""
     if x_TD.shape[1] == width:
         return x_TD
-    return x_TD @ torch.linalg.eigh(x_TD.T @ x_TD).eigenvectors[:, -width:]
+    components_DD: Tensor = torch.linalg.eigh(x_TD.T @ x_TD).eigenvectors
+    return x_TD @ components_DD[:, -width:]
 
 
 def _init_blocks(
@@ -190,7 +191,9 @@ def _init_blocks(
         merged = FeedForwardBlock(teacher.config)
         merged.load_state_dict(_average([encoder.ffn[table[index].ffn] for index in chosen]))
         inputs_TD = torch.cat([states[index].middle_TD[:: len(chosen)] for index in chosen])
-        _init_ffn(student.encoder.ffn[number], merged, inputs_TD)
+        block = student.encoder.ffn[number]
+        assert isinstance(block, FeedForwardBlock)
+        _init_ffn(block, merged, inputs_TD)
 
 
 def _match_layers(
@@ -256,7 +259,8 @@ def _solve_least_squares(x_TE: Tensor, target_TD: Tensor) -> Tensor:
     x_TE = torch.cat([x_TE, torch.ones(len(x_TE), 1)], dim=1).double()
     moments_EE = x_TE.T @ x_TE
     ridge_EE = _RIDGE * moments_EE.diagonal().mean() * torch.eye(len(moments_EE), dtype=torch.float64)
-    return torch.linalg.solve(moments_EE + ridge_EE, x_TE.T @ target_TD.double())
+    solution_ED: Tensor = torch.linalg.solve(moments_EE + ridge_EE, x_TE.T @ target_TD.double())
+    return solution_ED
 
 
 def _set_linear(linear: nn.Linear, solution_ED: Tensor) -> None:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from albert.data.corpus import Corpus
 from albert.errors import InputError
@@ -310,7 +310,8 @@ class DistillationLosses(PretrainLosses):
         return x_RLH @ x_RLH.transpose(1, 2) / math.sqrt(x_RLH.shape[-1])
 
 
-def _map_heads(block: AttentionBlock, x_TD: Tensor) -> list[Tensor]:
+def _map_heads(block: nn.Module, x_TD: Tensor) -> list[Tensor]:
+    assert isinstance(block, AttentionBlock)
     return [part(x_TD) for part in (block.query, block.key, block.value)]
 
 

@@ -288,7 +288,7 @@ def _start_run(
             num_threads=torch.get_num_threads(),
             budget_seconds=seconds,
             recipe_steps=recipe_steps,
-            teacher=data.teacher and data.teacher.fingerprint,
+            teacher=None if data.teacher is None else data.teacher.fingerprint,
         )
         write_run(run_dir, settings, metadata)
 
