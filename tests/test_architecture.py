@@ -11,7 +11,7 @@ from pathlib import Path
 import albert
 
 ROOT = Path(albert.__file__).parent
-FOUNDATION = ("errors", "settings", "files", "progress", "fresh_process")
+FOUNDATION = ("errors", "settings", "files", "progress")
 # From the top down, as in docs/architecture.md.
 PACKAGES = (
     "report", "text", "model", "pretrained", "inference", "data", "examples", "training", "tasks", "study",
@@ -21,9 +21,9 @@ WITHOUT_TORCH = (
     *(f"albert.{module}" for module in FOUNDATION),
     "albert.report",
     "albert.text",
-    *(f"albert.model.{module}" for module in ("config", "presets", "parameters", "sharing", "runtime")),
+    *(f"albert.model.{module}" for module in ("config", "runtime")),
     *(f"albert.tasks.{module}" for module in ("metrics", "bag_of_words", "finetune_settings", "sequences")),
-    "albert.cli",
+    *(f"albert.cli.{module}" for module in ("main", "command", "commands", "doctor")),
 )
 
 

@@ -66,10 +66,10 @@ def test_embed_prints_vectors(run_albert, tiny_folder):
 
 def test_embed_writes_a_file_of_vectors(run_albert, tiny_folder, tmp_path):
     file = tmp_path / "new" / "vectors.npy"
-    words = ["--pooling", "cls", "--normalise", "--depth", "2"]
+    words = ["--pooling", "cls", "--normalize", "--depth", "2"]
     data = read(run_albert("embed", "--model", tiny_folder, *TEXTS, *words, "--out", file, "--json"))
     assert data == {"count": 3, "width": 32, "file": str(file)}
-    expected = albert.load(tiny_folder).embed(TEXTS, pooling="cls", is_normalised=True, depth=2)
+    expected = albert.load(tiny_folder).embed(TEXTS, pooling="cls", is_normalized=True, depth=2)
     np.testing.assert_allclose(np.load(file), expected, atol=1e-6)
     assert [path.name for path in file.parent.iterdir()] == ["vectors.npy"]
 

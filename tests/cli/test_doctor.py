@@ -200,11 +200,11 @@ SYMPTOMS = {
         {"words": lambda step: 4.0 if step < 3000 else 4.0 + (step - 3000) / 500},
         ("stuck", "serious", "learning_rate=0.0005"), {},
     ),
-    "steps left out": ({"skips": (3500, 3600, 3700)}, ("stuck", "warning", ""), {"steps_left_out": 3}),
-    "two steps left out": ({"skips": (3500, 3600)}, ("stuck", "note", ""), {"steps_left_out": 2}),
+    "steps left out": ({"skips": (3500, 3600, 3700)}, ("stuck", "warning", ""), {"steps_skipped": 3}),
+    "two steps left out": ({"skips": (3500, 3600)}, ("stuck", "note", ""), {"steps_skipped": 2}),
     "stopped by the filter": (
         {"num_done": 2000, "skips": (1996, 1997, 1998, 1999, 2000)}, ("stuck", "serious", ""),
-        {"steps_left_out": 5},
+        {"steps_skipped": 5},
     ),
     "overfitting": (
         {"held_out": lambda step: 4.0 + abs(step - 2000) / 4000, "num_tokens": 1_000_000},
@@ -416,7 +416,7 @@ def test_a_healthy_run_has_nothing_but_its_figures(healthy):
     (found,) = doctor.diagnose(load_run(healthy))
     assert found.kind == "healthy"
     assert found.figures["of_steps"] == 200
-    guess, best = found.figures["score_of_guessing"], found.figures["best_score"]
+    guess, best = found.figures["score_of_constant"], found.figures["best_score"]
     assert 30 < guess < 60 < best  # the majority's accuracy and macro F1, on average
 
 

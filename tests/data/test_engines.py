@@ -65,7 +65,7 @@ def test_after_ctrl_c_no_waiting_task_is_started(tmp_path):
     ("options", "value"),
     [
         ({"name": "spark"}, "'spark'"),
-        ({"name": "local", "num_workers": 0}, "0 workers"),
+        ({"name": "local", "num_workers": 0}, "workers"),
         ({"name": "local", "address": "head:6379"}, "head:6379"),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_document_that_is_too_long_is_split_between_paragraphs(monkeypatch):
 
 
 LINE = st.sampled_from(
-    ["", "  ", "A line.", "goes on", "He said so, and", "«Oui», dit-il", "x" * 200, "well-"]
+    ["", "  ", "A line.", "continues", "He said so, and", "«Oui», dit-il", "x" * 200, "well-"]
 )
 
 

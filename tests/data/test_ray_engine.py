@@ -132,11 +132,11 @@ def test_a_node_killed_in_each_pass_changes_no_byte(cluster, vocab_path, tmp_pat
     for number in range(24):
         lines = (f"{sentence(number * 900 + k)} {sentence(number * 900 + k + 70)}" for k in range(900))
         (books / f"{number:02d}.txt").write_text("\n".join(lines))
-    prepare(books, vocab_path, tmp_path / "whole", unit_bytes=90_000)
+    prepare(books, vocab_path, tmp_path / "fresh", unit_bytes=90_000)
     for attempt in range(4):  # a pass may end before a task was seen on its node
         out = tmp_path / f"killed-{attempt}"
         killed = kill_in_each_pass(cluster, books, vocab_path, out)
-        assert read_tree(out) == read_tree(tmp_path / "whole")
+        assert read_tree(out) == read_tree(tmp_path / "fresh")
         if all(killed.values()):
             return
     raise AssertionError(f"no task was seen on a node: {killed}")

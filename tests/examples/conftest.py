@@ -29,7 +29,7 @@ def tokenizer(tmp_path_factory) -> Tokenizer:
 def write_corpus(folder: Path, documents, tokenizer: Tokenizer, *, per_shard: int = 100) -> Corpus:
     """Documents of sentences of ids as a prepared corpus, in several shards."""
 
-    def count(chosen) -> dict[str, int]:
+    def count(chosen) -> dict[str, Any]:
         sentences = [sentence for document in chosen for sentence in document]
         return {
             "num_documents": len(chosen),

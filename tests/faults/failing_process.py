@@ -16,7 +16,7 @@ def fail_in_data() -> None:
     def iter_batches(job: PretrainJob, first_step: int) -> Any:
         for step, batches in enumerate(original(job, first_step), start=first_step):
             if step == STEP:
-                raise OSError(5, "the disk does not answer")
+                raise OSError(5, "the disk fails")
             yield batches
 
     PretrainJob.iter_batches = iter_batches  # type: ignore[method-assign,assignment]

@@ -56,7 +56,7 @@ def data(tmp_path) -> Path:
         ("sst-2", (), ("SST-2/train.tsv",)),
         ("classification", ("columns.txt=a",), ("txt", "text?")),
         ("classification", ("columns.text=[5]",), ("text is [5]",)),
-        ("classification", ("columns.label_kind=several",), ("label_kind=several", "multilabel")),
+        ("classification", ("columns.label_kind=several",), ("label_kind", "several", "multilabel")),
         ("classification", ("num_step=5",), ("num_step", "num_steps?")),
         ("classification", ("max_length=4",), ("max_length is 4", "8")),
         ("classification", ("--recipe", "smal"), ("'smal'", "small?")),

@@ -137,7 +137,7 @@ def test_a_full_disk_keeps_the_earlier_checkpoints(start, undisturbed, tmp_path)
     assert wait_until(lambda: (out / "checkpoints" / "step-12").exists(), process)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (200_000, 200_000))
     messages = finish(process, code=2)
-    assert "could not be saved" in messages
+    assert "File too large" in messages
     assert "--resume" in messages.splitlines()[-1]
     assert 12 <= CheckpointFolder(out / "checkpoints").list_steps()[-1] < NUM_STEPS
     assert not list_saves(out)

@@ -139,7 +139,7 @@ def test_a_stopped_run_saves_and_resumes_exactly(launch, undisturbed, tmp_path):
 @pytest.mark.parametrize(
     ("fault", "values"),
     [
-        ("data", ("process 1 of 2", "step 5", "the disk does not answer")),
+        ("data", ("process 1 of 2", "step 5", "the disk fails")),
         pytest.param("step", ("ZeroDivisionError", "an error of this process"), marks=pytest.mark.slow),
     ],
 )

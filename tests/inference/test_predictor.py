@@ -36,7 +36,7 @@ def tiny(tiny_folder) -> Predictor:
 
 
 def flatten(answers) -> list[list[tuple[int, float]]]:
-    return [[(guess.id, guess.probability) for guess in mask] for masks in answers for mask in masks]
+    return [[(token.id, token.probability) for token in mask] for masks in answers for mask in masks]
 
 
 def assert_same_vectors(ours: np.ndarray, theirs: np.ndarray) -> None:
@@ -47,7 +47,7 @@ def assert_same_vectors(ours: np.ndarray, theirs: np.ndarray) -> None:
 def test_the_most_likely_tokens_of_a_mask_come_first(tiny):
     for masks in tiny.fill_mask(MASKED, top=4):
         for mask in masks:
-            probabilities = [guess.probability for guess in mask]
+            probabilities = [token.probability for token in mask]
             assert len(mask) == 4
             assert probabilities == sorted(probabilities, reverse=True)
             assert min(probabilities) > 0
@@ -69,7 +69,7 @@ def test_every_mask_of_a_text_is_filled(tiny):
     with torch.inference_mode():
         hidden = tiny.model(Tokens.from_lists([sequence.ids])).last_TD
         expected = tiny.model.mlm_logits(hidden[indices]).softmax(-1)
-    found = [[guess.probability for guess in sorted(mask, key=lambda g: g.id)] for mask in answers[1]]
+    found = [[token.probability for token in sorted(mask, key=lambda g: g.id)] for mask in answers[1]]
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
     assert (expected[0] - expected[1]).abs().max() > 0.01
     assert (expected[1] - expected[2]).abs().max() > 0.01
@@ -100,7 +100,7 @@ def test_the_poolings_are_the_mean_the_first_token_and_the_pooler(tiny, tiny_fol
 
 
 def test_normalized_vectors_have_length_1_and_the_same_direction(tiny):
-    plain, unit = tiny.embed(TEXTS), tiny.embed(TEXTS, is_normalised=True)
+    plain, unit = tiny.embed(TEXTS), tiny.embed(TEXTS, is_normalized=True)
     lengths = np.linalg.norm(plain, axis=1, keepdims=True)
     np.testing.assert_allclose(unit * lengths, plain, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-6)
@@ -153,8 +153,8 @@ def test_rows_of_the_table_beyond_the_vocabulary_are_never_predicted(tmp_path, t
     model = build_model(ModelConfig(**shape), heads={"mlm": None}, seed=1)
     save_model(tmp_path / "wide", model, tokenizer=load_tokenizer(tiny_folder))
     ((mask,),) = albert.load(tmp_path / "wide").fill_mask(["a [MASK]"], top=len(WORDS))
-    assert max(guess.id for guess in mask) == len(WORDS) - 1
-    assert sum(guess.probability for guess in mask) < 1
+    assert max(token.id for token in mask) == len(WORDS) - 1
+    assert sum(token.probability for token in mask) < 1
 
 
 def test_folders_files_and_saved_copies_give_the_same_model(tiny, tiny_folder, tmp_path):
@@ -195,12 +195,12 @@ def test_wrong_options_are_rejected(options, tiny_folder):
 
 def test_in_bf16_likely_tokens_have_different_probabilities(tiny):
     number = tiny.tokenizer.vocab_size
-    whole = tiny.fill_mask(MASKED, top=number)
+    full = tiny.fill_mask(MASKED, top=number)
     rounded = Predictor(tiny.model, tiny.tokenizer)
     with torch.autocast("cpu", torch.bfloat16):
         found = flatten(rounded.fill_mask(MASKED, top=number))
     assert all(len({probability for _, probability in mask[:20]}) == 20 for mask in found)
-    for one, other in zip(flatten(whole), found, strict=True):
+    for one, other in zip(flatten(full), found, strict=True):
         assert dict(other) == pytest.approx(dict(one), abs=0.05)
 
 

@@ -133,7 +133,7 @@ def test_part_of_a_layout_is_the_layout_of_that_part(seed):
     layout, indices_T = build_layout(tuple(lengths.tolist())).keep(is_kept)
     expected = build_layout(tuple(lengths[is_kept].tolist()))
     assert layout.runs == expected.runs
-    assert torch.equal(layout.borders, expected.borders)
+    assert torch.equal(layout.offsets, expected.offsets)
     assert indices_T.tolist() == np.flatnonzero(np.repeat(is_kept, lengths)).tolist()
 
 

@@ -27,7 +27,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def allowed(tokens):
-    """Answers lie neither in the first two tokens of a sequence nor in its last."""
+    """Answers are not in the first two tokens of a sequence and not in its last."""
     rows = [[False, False, *[True] * (n - 3), False] for n in LENGTHS]
     return torch.tensor([flag for row in rows for flag in row])
 

@@ -148,6 +148,6 @@ def test_starts_and_ends_of_squad_2_0_and_odds_for_no_answer(vocabulary):
     assert total.item() / len(windows) == pytest.approx(loss.item(), rel=1e-5)
     first = torch.zeros(len(windows), dtype=torch.long)
     odds = theirs(states, cls_index=first, p_mask=mask)[-1]
-    assert [output.null_odds for output in task.predict(model, batch, windows)] == pytest.approx(
+    assert [output.null_odds for output in task.predict(model, batch)] == pytest.approx(
         odds.tolist(), abs=1e-5
     )

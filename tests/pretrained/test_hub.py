@@ -49,7 +49,7 @@ class Hub:
     requests: list[str] = field(default_factory=list)
 
     def files_sent(self) -> set[str]:
-        """The files whose content was asked for."""
+        """The files whose content was requested."""
         return {
             r.split(f"/resolve/{COMMIT}/")[1]
             for r in self.requests
@@ -126,14 +126,14 @@ _SCRIPT = """
 import json, sys
 from albert.errors import AlbertError
 from albert.pretrained.hub import resolve_source
-answers = []
+results = []
 for argument in sys.argv[1:]:
     name, _, revision = argument.partition("@")
     try:
-        answers.append(str(resolve_source(name, revision=revision or None)))
+        results.append(str(resolve_source(name, revision=revision or None)))
     except AlbertError as error:
-        answers.append(f"{type(error).__name__}: {error}")
-print(json.dumps(answers))
+        results.append(f"{type(error).__name__}: {error}")
+print(json.dumps(results))
 """
 
 
@@ -146,9 +146,9 @@ def resolve(*names: str, url: str, home: Path, is_offline: bool = False) -> list
     command = [sys.executable, "-c", _SCRIPT, *names]
     done = subprocess.run(command, env=env, cwd=home, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    answers = json.loads(done.stdout)
-    assert all("\n" not in answer for answer in answers)
-    return [str(answer) for answer in answers]
+    results = json.loads(done.stdout)
+    assert all("\n" not in result for result in results)
+    return [str(result) for result in results]
 
 
 def test_only_necessary_files_are_fetched_and_then_no_hub_is_needed(hub: Hub, tmp_path: Path) -> None:

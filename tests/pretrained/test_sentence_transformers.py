@@ -38,7 +38,7 @@ def theirs(folder):
 def test_vectors_are_the_same(folder, theirs):
     """Also those of a text longer than max_length, which both truncate."""
     expected = theirs.encode([*TEXTS, LONG])
-    ours = albert.load(folder, device="cpu").embed([*TEXTS, LONG], is_normalised=True)
+    ours = albert.load(folder, device="cpu").embed([*TEXTS, LONG], is_normalized=True)
     assert np.abs(expected - ours).max() < 1e-5
     task, model = EmbeddingTask(EmbeddingConfig(task="embedding", max_length=24)), load_model(folder).model
     examples = [TextExample(str(index), text) for index, text in enumerate([*TEXTS, LONG])]

@@ -91,7 +91,7 @@ def test_missing_and_truncated_files_are_named(tmp_path):
 def test_every_variable_is_used_once():
     model = load_model(FOLDER).model
     assert len(model.state_dict()) == len(WEIGHTS) == len(read_tensorflow_weights(FOLDER))
-    # Values are all different: the sorted numbers agree only if each tensor found one place.
+    # Values are all different: the sorted numbers agree only if each tensor is used once.
     ours = np.sort(np.concatenate([t.numpy().ravel() for t in model.state_dict().values()]))
     theirs = np.sort(np.concatenate([random_values(name, shape).ravel() for name, shape in WEIGHTS.items()]))
     assert np.array_equal(ours, theirs)

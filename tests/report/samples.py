@@ -21,7 +21,7 @@ CURVES = Chart(
         curve("all layers shared, E = 128 (as ALBERT)", end=4.9),
         curve("attention shared, E = 128", end=4.4, spread=0.2),
     ],
-    levels=[Level(7.2, "unigram entropy")], caption="All fall; what shares more stays higher.",
+    levels=[Level(7.2, "unigram entropy")], caption="All fall; variants that share more stay higher.",
 )  # fmt: skip
 
 POINTS = Chart(

@@ -57,7 +57,7 @@ def test_texts_are_escaped():
         paragraphs=[HOSTILE],
         findings=[Finding(HOSTILE, HOSTILE, HOSTILE, "agrees")],
         tables=[Table("t", [Column(HOSTILE, hint=HOSTILE)], [[Cell(HOSTILE, 1.0, 0.0, 2.0)]], note=HOSTILE)],
-        charts=[replace(SPEED, title=HOSTILE, told=HOSTILE)],
+        charts=[replace(SPEED, title=HOSTILE, caption=HOSTILE)],
         code=HOSTILE,
         cards=[Card([(HOSTILE, HOSTILE), ("half a pair", "\ud800")], HOSTILE, (HOSTILE, "'\""))],
         filters=(HOSTILE, "b"),

@@ -122,10 +122,10 @@ def test_a_figure_of_the_paper_stands_in_a_column_of_its_own_kind():
     plan = build_plan("objective")
     page = build_page(plan, summarize(plan, mlm_accuracy=0.2, sop_accuracy=0.6, nsp_accuracy=0.5))
     (table,) = [table for table in page.tables if table.name == "variants"]
-    assert read_column(table, "sentence order right") == ["60.00"] * 4
-    assert read_column(table, "paper: sentence order right") == ["53.3", "52.0", "86.5", ""]
-    assert read_column(table, "paper: next sentence right") == ["52.4", "90.5", "78.9", ""]
-    assert read_column(table, "paper: average of the tasks") == ["79.0", "79.2", "80.1", ""]
+    assert read_column(table, "SOP accuracy") == ["60.00"] * 4
+    assert read_column(table, "paper: SOP accuracy") == ["53.3", "52.0", "86.5", ""]
+    assert read_column(table, "paper: NSP accuracy") == ["52.4", "90.5", "78.9", ""]
+    assert read_column(table, "paper: average task score") == ["79.0", "79.2", "80.1", ""]
 
 
 def test_a_curve_is_drawn_from_left_to_right_whenever_its_variants_were_added():
@@ -137,8 +137,8 @@ def test_a_curve_is_drawn_from_left_to_right_whenever_its_variants_were_added():
     settings = plan.settings.model_copy(update={"variants": variants, "x_label": ""})
     plan = plan.model_copy(update={"settings": settings})
     charts = {each.name: each for each in build_page(plan, summarize(plan, mlm_accuracy=0.2)).charts}
-    assert charts["dial"].series[0].xs == [128, 256, 512]
-    assert charts["dial"].title.endswith(" by hidden size")
+    assert charts["families"].series[0].xs == [128, 256, 512]
+    assert charts["families"].title.endswith(" by hidden size")
 
 
 @pytest.mark.parametrize(("study", "model"), [("overall", "DCMN+, ensemble"), ("depth", "24 layers")])
@@ -174,7 +174,7 @@ def draw_curves(study):
 
 def test_figure_2_is_masked_words_right_in_percent_over_steps():
     chart = draw_curves("dropout")["curve-mlm-accuracy"]
-    assert (chart.x_label, chart.y_label) == ("step", "masked words right, %")
+    assert (chart.x_label, chart.y_label) == ("step", "MLM accuracy, %")
     assert [(list(each.xs), list(each.ys)) for each in chart.series] == [([10.0, 20.0], [10.0, 30.0])] * 2
 
 

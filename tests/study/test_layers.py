@@ -87,10 +87,10 @@ def test_a_layer_that_only_normalizes_has_its_equilibrium_after_one_step():
     assert found["l2"][:, 0] == pytest.approx(expected, rel=1e-4)
     assert found["l2"][:, 1:] == pytest.approx(0.0, abs=1e-4)
     counts = np.array(tokens.lengths, np.float64)
-    assert build_curve(found["l2"], counts).course == "settles"
+    assert build_curve(found["l2"], counts).trend == "converges"
 
 
-def test_a_layer_that_turns_everything_round_never_settles():
+def test_a_layer_that_turns_everything_round_never_converges():
     found = sum_distances(build_bare_model(sign=-1.0), SEQUENCES, depth=9)
     counts = np.array([len(sequence.ids) for sequence in SEQUENCES], np.float64)
     curves = {name: build_curve(sums, counts) for name, sums in found.items()}
@@ -98,7 +98,7 @@ def test_a_layer_that_turns_everything_round_never_settles():
     assert curves["l2"].means[1:] == pytest.approx([2 * 8**0.5] * 8, rel=1e-4)
     assert curves["angle"].means[1:] == pytest.approx([180.0] * 8, abs=0.1)
     assert curves["cosine"].means[1:] == pytest.approx([-1.0] * 8)
-    assert curves["l2"].course == curves["angle"].course == "keeps a level"
+    assert curves["l2"].trend == curves["angle"].trend == "stays level"
 
 
 def test_a_mean_is_over_tokens_and_its_interval_over_sequences():
@@ -106,29 +106,29 @@ def test_a_mean_is_over_tokens_and_its_interval_over_sequences():
     curve = build_curve(np.array([[10.0], [90.0]]), np.array([10.0, 30.0]))
     assert curve.means == (2.5,)
     assert (curve.lows, curve.highs) == ((1.0,), (3.0,))
-    assert (curve.roughness, curve.change, curve.course) == (None, None, "too short to tell")
+    assert (curve.roughness, curve.change, curve.trend) == (None, None, "too few layers")
     alike = build_curve(np.full((5, 6), 4.0), np.full(5, 2.0))
     assert alike.lows == alike.means == alike.highs == (2.0,) * 6
 
 
-def course_of(heights):
+def trend_of(heights):
     change = compare_thirds(np.asarray(heights, np.float64))
     return name_trend(None if change is None else float(change))
 
 
 @pytest.mark.parametrize(
-    ("heights", "course"),
+    ("heights", "trend"),
     [
-        (5 * 0.9**LAYERS, "settles"),
-        (np.where(LAYERS < 4, 8.0, 0.0), "settles"),  # nothing is left: the ratio of two zeros says nothing
-        (10 * 0.5**LAYERS + 2 + 0.3 * np.sin(2 * LAYERS), "keeps a level"),  # falls at first, and not to 0
-        (1.1**LAYERS, "drifts"),
-        ([4.0, 3.0, 2.0, 1.0, 0.5], "too short to tell"),
+        (5 * 0.9**LAYERS, "converges"),
+        (np.where(LAYERS < 4, 8.0, 0.0), "converges"),  # nothing is left: the ratio of two zeros says nothing
+        (10 * 0.5**LAYERS + 2 + 0.3 * np.sin(2 * LAYERS), "stays level"),  # falls at first, and not to 0
+        (1.1**LAYERS, "grows"),
+        ([4.0, 3.0, 2.0, 1.0, 0.5], "too few layers"),
     ],
 )
-def test_where_a_curve_goes(heights, course):
-    assert course_of(heights) == course
-    assert course_of(1000 * np.asarray(heights)) == course  # whatever the scale
+def test_where_a_curve_goes(heights, trend):
+    assert trend_of(heights) == trend
+    assert trend_of(1000 * np.asarray(heights)) == trend  # whatever the scale
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_smoother(albert, bert, outcome):
     ("heights", "outcome"),
     [
         (SMOOTH, "agrees"),
-        (4 * 0.93 ** LAYERS[:12], "inconclusive"),  # it keeps a level by its thirds, and falls all the time
+        (4 * 0.93 ** LAYERS[:12], "inconclusive"),  # it stays level by its thirds, and falls all the time
         (FALLING, "disagrees"),
         (GROWING, "disagrees"),
         (SMOOTH[:4], "inconclusive"),

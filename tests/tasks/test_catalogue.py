@@ -222,7 +222,7 @@ def test_an_id_that_occurs_twice_in_squad_is_rejected(tmp_path):
     [
         ('{"data": [{]}', "line 1"),
         ("[]", "'data'"),
-        ('{"data": [{"title": "T"}]}', "article 1 .*'paragraphs'"),
+        ('{"data": [{"title": "T"}]}', "article 1: .*'paragraphs'"),
     ],
 )
 def test_other_files_than_squad_are_rejected(tmp_path, content, message):
@@ -271,9 +271,9 @@ def test_answers_of_race_may_be_missing_and_empty_options_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"answers": ["E"]}, "question 1 .*'E'"),
+        ({"answers": ["E"]}, "question 1\\b.*'E'"),
         ({"answers": []}, "0 answers"),
-        ({"options": [["a"]]}, "question 1 "),
+        ({"options": [["a"]]}, "question 1\\b"),
         ({"article": None}, "'article'"),
     ],
 )

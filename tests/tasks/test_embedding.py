@@ -174,8 +174,8 @@ def test_dropout_makes_two_views_of_one_text_in_training_only(tiny_folder):
     model = load_tiny(tiny_folder, dropout=0.1)
     items = encode(tiny_folder, ("the dog is big .", "the dog is big ."))
     batch = TASK.build_batch(items)
-    assert TASK.predict(model, batch, items)[0].similarity == pytest.approx(1, abs=1e-6)
-    assert 0 < TASK.predict(model.train(), batch, items)[0].similarity < 0.999
+    assert TASK.predict(model, batch)[0].similarity == pytest.approx(1, abs=1e-6)
+    assert 0 < TASK.predict(model.train(), batch)[0].similarity < 0.999
 
 
 def test_single_texts_need_dropout(tiny_folder):
@@ -201,7 +201,7 @@ def test_each_process_compares_its_own_share(tiny_folder):
 
     train = write_pairs(40, seed=1)
     for batch_size, sizes in ((16, [16]), (1, [])):  # of one pair, the first process has none
-        job = build_job(tiny_folder, train, dev=[], num_steps=1, batch_size=batch_size, world=Half())
+        job = build_job(tiny_folder, train, dev=[], num_steps=1, batch_size=batch_size, context=Half())
         assert [len(batch.lengths) for batch in next(job.iter_batches(0))] == sizes
 
 

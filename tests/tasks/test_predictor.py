@@ -270,8 +270,8 @@ def test_vectors_are_normalized_if_the_folder_says_so(tiny_folder, tmp_path):
     (tmp_path / "m" / "modules.json").write_text(json.dumps([module]))
     unit = albert.load(tmp_path / "m")
     np.testing.assert_allclose(np.linalg.norm(unit.embed(TEXTS), axis=1), 1.0, atol=1e-6)
-    np.testing.assert_array_equal(unit.embed(TEXTS), plain.embed(TEXTS, is_normalised=True))
-    np.testing.assert_array_equal(unit.embed(TEXTS, is_normalised=False), plain.embed(TEXTS))
+    np.testing.assert_array_equal(unit.embed(TEXTS), plain.embed(TEXTS, is_normalized=True))
+    np.testing.assert_array_equal(unit.embed(TEXTS, is_normalized=False), plain.embed(TEXTS))
 
 
 @pytest.mark.parametrize("config", [SENTIMENT, STARS, VECTORS], ids=lambda each: each.task)

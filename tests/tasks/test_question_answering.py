@@ -269,7 +269,7 @@ def test_predictions_do_not_depend_on_the_batch(tiny_folder, has_impossible):
 def test_no_two_windows_propose_the_same_span(tiny_folder, has_impossible):
     task = build_qa(has_impossible=has_impossible, max_length=24, max_answer=4)
     windows = task.encode(write_questions(5, seed=1, num_others=12), load_vocabulary(tiny_folder))
-    outputs = task.predict(load_for(task, tiny_folder), task.build_batch(windows), windows)
+    outputs = task.predict(load_for(task, tiny_folder), task.build_batch(windows))
     seen = set()
     for window, output in zip(windows, outputs, strict=True):
         assert len(output.spans) <= NUM_BEST

@@ -37,7 +37,7 @@ VOCAB = _TOKENS.split()
 
 
 def published_normalization(text: str) -> str:
-    """The published preprocessing, step by step on the whole text."""
+    """The published preprocessing, step by step on the complete text."""
     text = " ".join(text.strip().split())
     text = text.replace("``", '"').replace("''", '"')
     text = unicodedata.normalize("NFKD", text)
@@ -102,7 +102,7 @@ def tokenizer(model_bytes) -> SentencePieceTokenizer:
 
 @pytest.fixture(scope="session")
 def vocab_bytes() -> bytes:
-    return "".join(f"{piece}\n" for piece in VOCAB).encode()
+    return "".join(f"{token}\n" for token in VOCAB).encode()
 
 
 @pytest.fixture(scope="session")

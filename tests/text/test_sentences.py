@@ -12,7 +12,7 @@ from bench.sentences import read_sample, score_splitter
 from tests.conftest import rejects
 
 LANGUAGES = st.sampled_from(sorted(RULES))
-PIECES = st.sampled_from(
+PARTS = st.sampled_from(
     [
         *"...!?…。！？\"'”“’«»)([—- \n\t\u00a0\u3000,;:1aZ我说",
         "--",
@@ -25,7 +25,7 @@ PIECES = st.sampled_from(
         "word ",
     ]
 )
-TEXTS = st.lists(PIECES, max_size=60).map("".join) | st.text()
+TEXTS = st.lists(PARTS, max_size=60).map("".join) | st.text()
 
 
 def cut(text, language="en"):
@@ -108,7 +108,7 @@ def test_sentences_cover_everything_but_white_space_in_order(text, language):
     spans = split_sentences(text, language=language)
     sentences = [text[start:stop] for start, stop in spans]
     assert all(sentence and sentence == sentence.strip() for sentence in sentences)
-    gaps = [0, *(place for span in spans for place in span), len(text)]
+    gaps = [0, *(border for span in spans for border in span), len(text)]
     assert gaps == sorted(gaps)
     assert not "".join(text[gaps[i] : gaps[i + 1]] for i in range(0, len(gaps), 2)).strip()
 

@@ -184,9 +184,9 @@ def test_the_sample_is_bounded_and_uniform():
     small = sample(lines, num_bytes=50_000)
     assert len(set(small)) == 1000
     assert few == small[:500]  # the same draws, whatever the bound
-    places = [int(line) for line in small]
-    assert places != sorted(places)
-    quarters = [sum(place // 5000 == quarter for place in places) for quarter in range(4)]
+    indices = [int(line) for line in small]
+    assert indices != sorted(indices)
+    quarters = [sum(index // 5000 == quarter for index in indices) for quarter in range(4)]
     assert all(abs(count - 250) < 5 * (1000 * 0.25 * 0.75) ** 0.5 for count in quarters)
     assert sample(lines, num_sentences=500) == few
     assert sample(lines, num_sentences=500, seed=1) != few

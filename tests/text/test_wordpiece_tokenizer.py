@@ -30,7 +30,7 @@ OPTIONS = st.builds(
 def test_ids_are_those_of_transformers(vocab_bytes, text, options):
     assume(not any(token in text for token in VOCAB[:5]))  # transformers recognizes special tokens in text
     tokenizer = WordPieceTokenizer(vocab_bytes, options=options)
-    theirs = BertTokenizer(vocab={piece: i for i, piece in enumerate(VOCAB)}, **options.model_dump())
+    theirs = BertTokenizer(vocab={token: i for i, token in enumerate(VOCAB)}, **options.model_dump())
     expected = theirs(text, add_special_tokens=False)["input_ids"]
     assert list(tokenizer.encode(text).ids) == expected
     assert tokenizer.encode_ids([text]) == [expected]

@@ -1,4 +1,4 @@
-"""What commands share: the result they return, progress on stderr, and options described once."""
+"""Shared parts of commands: their result, progress on stderr, and common options."""
 
 import io
 import sys
@@ -49,9 +49,9 @@ def key_values(example: str) -> Any:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command returns: `data` for --json, and the same as text or as a function that prints it.
+    """The result of a command: `data` for --json, and the same as text or as a function that prints it.
 
-    Of several processes that share a job, all but one have a silent result.
+    Of several processes of a job, only the first has a result that is not silent.
     """
 
     data: Any
@@ -73,8 +73,8 @@ def print_result(result: CommandResult, *, as_json: bool) -> None:
     from rich.console import Console
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not have every character
-    # A pipe has no width: wide enough that no table is folded. Names of files and labels may hold brackets.
+        sys.stdout.reconfigure(errors="backslashreplace")  # for characters that the terminal cannot encode
+    # A pipe has no width; 140 folds no table. No markup, because file names and labels may have brackets.
     width = None if sys.stdout.isatty() else 140
     console = Console(width=width, markup=False, highlight=False, emoji=False)
     if not isinstance(result.output, str):
@@ -84,7 +84,7 @@ def print_result(result: CommandResult, *, as_json: bool) -> None:
 
 
 def print_table(console: "Console", columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table with a header; a name that ends in `>` is that of a right-aligned column."""
+    """Print a table; columns whose name ends with `>` are right-aligned."""
     from rich.table import Table
     from rich.text import Text
 
@@ -99,7 +99,7 @@ def print_table(console: "Console", columns: Sequence[str], rows: Iterable[Seque
 def report_run(
     result: "PretrainResult | FinetuneResult", *, num_steps: int, data: dict[str, Any], rows: dict[str, str]
 ) -> CommandResult:
-    """Build the result of a training run: `data` and `rows` are added to what all runs have."""
+    """Build the result of a training run, with further `data` for --json and `rows` for the text."""
     progress = result.outcome.progress
     values = {
         "run": str(result.run_dir),
@@ -181,9 +181,9 @@ class ProgressDisplay:
 
 
 def check_new_file(path: Path | None, *, force: bool) -> None:
-    """Reject an `--out` that would replace a file without --force; devices and pipes are not files."""
+    """Raise an InputError if `--out` is an existing file, without --force; devices and pipes are allowed."""
     if path is not None and path.is_file() and not force:
-        raise InputError(f"{path}: exists; add --force to replace it, or choose another --out")
+        raise InputError(f"{path}: already exists; add --force to replace it, or choose another --out")
 
 
 def check_new_folder(path: Path, *, overwrite: bool) -> bool:
@@ -191,12 +191,12 @@ def check_new_folder(path: Path, *, overwrite: bool) -> bool:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return False
     if not overwrite:
-        raise InputError(f"{path} exists; choose another folder, or add --overwrite")
+        raise InputError(f"{path}: already exists; choose another folder, or add --overwrite")
     return True
 
 
 def read_texts(words: list[str]) -> list[str]:
-    """Return the texts themselves, or the lines of standard input if they are a dash."""
+    """Return the texts, or the lines of standard input for a dash."""
     if words != ["-"]:
         return list(words)
     try:
@@ -208,5 +208,5 @@ def read_texts(words: list[str]) -> list[str]:
     # Only line feeds end a line: the other line ends of Unicode occur inside texts.
     lines = content.removeprefix("\ufeff").rstrip().split("\n")
     if lines == [""]:
-        raise InputError("no text on standard input; give at least one line")
+        raise InputError("standard input is empty; give at least one line")
     return [line.removesuffix("\r") for line in lines]

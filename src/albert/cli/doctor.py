@@ -1,7 +1,7 @@
-"""Diagnose a training run from what it has recorded, or the machine.
+"""Diagnose a training run from its records, or the machine.
 
-A run may be finished, killed or still active; nothing of it is changed. A check is a function from a run to
-its findings. The thresholds are rules of thumb for small models on few cores; docs/doctor.md lists them.
+A run may be finished, killed or active, and is not changed. Each check is a function from a run to findings.
+The thresholds are rules of thumb for small models on few cores; docs/doctor.md lists them.
 """
 
 import math
@@ -37,10 +37,10 @@ Value = float | int | str
 Kind = Literal["damaged", "stuck", "slow", "machine", "healthy"]
 Severity = Literal["serious", "warning", "note", "fine"]
 KINDS, SEVERITIES = get_args(Kind), get_args(Severity)
-MIN_RECORDS = 8  # needed to estimate a trend
-PLATEAU = 0.97  # times the unigram loss; a model above it has learned token frequencies only
-# Lowest, best and highest peak learning rate at a number of tokens per step. They scale with the square root
-# of that number, up to the last factor. LAMB: section 4.1 of the paper. The others: measured on small models.
+MIN_RECORDS = 8  # to estimate a trend
+PLATEAU = 0.97  # times the unigram loss; above it, the model predicts only by token frequency
+# Lowest, best and highest peak learning rate at a number of tokens per step; they scale with its square root,
+# up to the last factor. LAMB: section 4.1 of the paper. The others: measured on small models.
 LEARNING_RATES = {
     "lamb": (0.00176, 0.00176, 0.00176, 4096 * 512, math.inf),
     "adamw": (1e-4, 1e-3, 3e-3, 8192, 2.0),
@@ -50,7 +50,7 @@ LEARNING_RATES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of a check: what was found, the values that show it, and what to do about it."""
+    """A result of a check: the problem, the values that show it, and a hint how to fix it."""
 
     kind: Kind
     severity: Severity
@@ -61,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Curve:
-    """The values of one metric at the steps where it was recorded."""
+    """The values of a metric at the steps where it was recorded."""
 
     steps: NDArray[np.float64]
     values: NDArray[np.float64]
@@ -75,31 +75,25 @@ class Curve:
 
 
 def read_curve(records: Iterable[Record], key: str) -> Curve:
-    """Collect a metric; records without a finite value are skipped."""
-    found = [(record["step"], record[key]) for record in records if record.get(key) is not None]
-    table = np.array(found, dtype=np.float64).reshape(-1, 2)
+    """Collect the finite values of a metric."""
+    rows = [(record["step"], record[key]) for record in records if record.get(key) is not None]
+    table = np.array(rows, dtype=np.float64).reshape(-1, 2)
     table = table[np.isfinite(table[:, 1])]
     return Curve(table[:, 0], table[:, 1])
 
 
 @dataclass(frozen=True)
 class Trend:
-    """A line through a metric: its mean, two standard errors of its relative change, and its direction.
-
-    The direction is 1 if it rises by more than the noise and 2%, -1 if it falls by more than that and 1%.
-    """
+    """A line fitted to a metric."""
 
     mean: float
-    noise: float
-    direction: int
+    noise: float  # two standard errors of the relative change
+    direction: int  # 1 if it rises by more than the noise and 2%, -1 if it falls by more than that and 1%
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training run; `stage_step` is the first step of the current curriculum stage.
-
-    `arguments` are those of the command that started it, without --out.
-    """
+    """A training run."""
 
     path: Path
     settings: LoopSettings
@@ -108,8 +102,8 @@ class Run:
     is_active: bool
     step: int
     num_steps: int
-    stage_step: int
-    arguments: tuple[str, ...]
+    stage_step: int  # the first step of the current stage of the curriculum
+    arguments: tuple[str, ...]  # of the command that started it, without --out
 
     @property
     def is_finished(self) -> bool:
@@ -117,7 +111,7 @@ class Run:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the run ended because too many steps in a row were skipped."""
+        """Whether the run was stopped after too many skipped steps in a row."""
         steps = {record["step"] for record in self.list_records("skip")}
         last = range(self.step - self.settings.loss_spike_filter.max_skipped + 1, self.step + 1)
         return not self.is_finished and steps.issuperset(last)
@@ -128,32 +122,28 @@ class Run:
 
     @property
     def last_start(self) -> Record:
-        """The record of the last start: threads, cores, processes."""
         return (self.list_records("start") or [{}])[-1]
 
     def list_records(self, kind: str) -> list[Record]:
-        """Return the records of one kind: train, evaluate, skip, save, start or end."""
+        """List the records of one kind: train, evaluate, skip, save, start or end."""
         return [record for record in self.records if record["kind"] == kind]
 
     def list_recent(self, *, after: int = 0) -> list[Record]:
-        """Return the last quarter of the training records after a step, without the first of each start."""
-        found = [
-            record
-            for previous, record in pairwise(self.records)
-            if record["kind"] == "train" and previous["kind"] != "start" and record["step"] > after
-        ]
-        return found[-max(MIN_RECORDS, len(found) // 4) :]
+        """List the last quarter of the training records after a step, without the first of each start."""
+        pairs = [each for each in pairwise(self.records) if each[1]["kind"] == "train"]
+        records = [new for old, new in pairs if old["kind"] != "start" and new["step"] > after]
+        return records[-max(MIN_RECORDS, len(records) // 4) :]
 
     def curve(self, kind: str, key: str) -> Curve:
         return read_curve(self.list_records(kind), key)
 
     def measure_share(self, part: str) -> float:
-        """Return the share of the recent time spent on the model, the optimizer or (waited) on data."""
-        parts, wholes = (read_curve(self.list_recent(), key).values for key in (f"{part}_seconds", "seconds"))
-        return float(parts.sum() / max(wholes.sum(), 1e-9))
+        """Compute the share of the recent time for a part: model, optimizer, or waited (for data)."""
+        parts, totals = (read_curve(self.list_recent(), key).values for key in (f"{part}_seconds", "seconds"))
+        return float(parts.sum() / max(totals.sum(), 1e-9))
 
     def fit_trend(self, key: str, *, after: int) -> Trend | None:
-        """Fit a line to the recent values of a training metric after a step; None if they are too few."""
+        """Fit a line to the recent values of a training metric after a step; None if there are too few."""
         curve = read_curve(self.list_recent(after=after), key)
         if len(curve) < MIN_RECORDS:
             return None
@@ -164,13 +154,13 @@ class Run:
         return Trend(mean, noise, int(change > max(0.02, noise)) - int(-change > max(0.01, noise)))
 
     def format_resume(self, *overrides: str) -> str:
-        """Return the command that resumes this run with as many processes."""
+        """Format the command that resumes this run with the same number of processes."""
         number = self.last_start.get("processes", 1)
         launcher = ["albert"] if number == 1 else ["torchrun", f"--nproc-per-node={number}", "-m", "albert"]
         return shlex.join([*launcher, *self.arguments, *overrides, "--out", str(self.path), "--resume"])
 
     def format_new(self, *overrides: str) -> str:
-        """Return a command that starts a new run with changed settings."""
+        """Format a command that starts a new run with changed settings."""
         return shlex.join(["albert", *self.arguments, *overrides, "--out", f"{self.path}-2"])
 
 
@@ -183,15 +173,15 @@ class PretrainRun(Run):
 
     @property
     def num_epochs(self) -> float:
-        """How many times the corpus was seen."""
+        """The number of epochs of the corpus that were seen."""
         return float(self.curve("train", "tokens").values.max(initial=0.0) / max(1, self.metadata.num_tokens))
 
     @property
     def mlm_losses(self) -> dict[str, float]:
-        """The latest MLM losses, as far as there are any."""
+        """The latest MLM losses, if there are any."""
         held_out, train = (self.curve(kind, "mlm_loss").values for kind in ("evaluate", "train"))
-        found = {"held_out_mlm_loss": held_out[-1:], "train_mlm_loss": train[-5:]}
-        return {name: float(values.mean()) for name, values in found.items() if len(values)}
+        latest = {"held_out_mlm_loss": held_out[-1:], "train_mlm_loss": train[-5:]}
+        return {name: float(values.mean()) for name, values in latest.items() if len(values)}
 
 
 @dataclass(frozen=True)
@@ -206,14 +196,14 @@ AnyRun = PretrainRun | FinetuneRun
 
 
 def load_run(path: Path) -> AnyRun:
-    """Load a run folder; raise an InputError if it holds no run."""
-    hint = "give the --out of `albert pretrain` or `albert finetune`"
-    if not path.is_dir():
-        raise InputError(f"{path}: no such folder; {hint}")
+    """Load a run folder; raise an InputError if it is not one."""
     if not run_folder.has_run(path):
         seeds = sorted(path.glob(f"seed-*/{RUN_NAME}"))
-        hint = f"give one of its seeds, such as {seeds[0].parent}" if seeds else hint
-        raise InputError(f"{path}: no {RUN_NAME}, so it is not a run folder; {hint}")
+        own = (
+            f"one of its seeds, as {seeds[0].parent}" if seeds else "the --out of albert pretrain or finetune"
+        )
+        reason = f"has no {RUN_NAME}" if path.is_dir() else "does not exist"
+        raise InputError(f"{path}: {reason}; give {own}")
     is_active = is_held(path / run_folder.LOCK_NAME)
     records = tuple(run_folder.iter_records(path))
     step = max((record["step"] for record in records), default=0)
@@ -222,8 +212,7 @@ def load_run(path: Path) -> AnyRun:
         from albert.tasks.finetune import read_finetune_run
 
         tuning, task = read_finetune_run(path)
-        dev = () if task.dev is None else ("--dev", task.dev)
-        inputs = ("--model", task.model, "--data", task.data, *dev)
+        inputs = ["--model", task.model, "--data", task.data, *(["--dev", task.dev] if task.dev else [])]
         arguments = ("finetune", task.task.task, *inputs, "--recipe", recipe)
         num_steps = tuning.num_steps or task.num_steps or max(1, step)
         return FinetuneRun(path, tuning, task, records, is_active, step, num_steps, 0, arguments)
@@ -235,13 +224,22 @@ def load_run(path: Path) -> AnyRun:
 
 
 def diagnose(run: AnyRun) -> list[Finding]:
-    """Run all checks and return the findings, worst first; without a warning, also the latest results."""
-    findings = [finding for check in CHECKS for finding in check(run)]
+    """Run all checks and return the findings, worst first; if all are notes, also the latest results."""
+    findings = [*check_checkpoints(run), *check_model(run), *check_end(run), *check_divergence(run)]
+    findings += [*check_time(run), *check_machine_use(run)]
     results: dict[str, Value] = {"step": run.step, "of_steps": run.num_steps}
     if isinstance(run, PretrainRun):
-        findings += [finding for check in PRETRAIN_CHECKS for finding in check(run)]
-        results |= {**run.mlm_losses, "unigram_loss": run.metadata.unigram_loss}
-        results["epochs_seen"] = run.num_epochs
+        findings += [
+            *check_mlm_loss(run),
+            *check_pairs(run),
+            *check_learning_rate(run),
+            *check_overfitting(run),
+        ]
+        results |= {
+            **run.mlm_losses,
+            "unigram_loss": run.metadata.unigram_loss,
+            "epochs_seen": run.num_epochs,
+        }
         name = f"{run.settings.examples.pair_objective}_accuracy"
         if len(pairs := run.curve("evaluate", name).values):
             results[name] = float(pairs[-1])
@@ -264,8 +262,8 @@ def check_checkpoints(run: Run) -> Iterator[Finding]:
     from albert.training.checkpoints import CheckpointFolder
 
     folder = CheckpointFolder(run.path / run_folder.CHECKPOINTS_DIR)
-    errors = {step: _find_error(folder.load, step) for step in folder.list_steps()}
-    errors = {step: errors[step] for step in folder.list_steps() if step in errors}  # old ones may be deleted
+    tried = {step: _find_error(folder.load, step) for step in folder.list_steps()}
+    errors = {step: tried[step] for step in folder.list_steps() if step in tried}  # others are deleted by now
     if damaged := {f"step-{step}": error for step, error in errors.items() if error}:
         usable = max((step for step, error in errors.items() if not error), default=0)
         is_used = not run.is_finished and usable < max(errors)
@@ -293,7 +291,7 @@ def _find_error(load: Callable[[Any], object], what: Any) -> str:
 
 
 def check_end(run: Run) -> Iterator[Finding]:
-    """Find a run that is not finished although no process works on it."""
+    """Find a run that is neither finished nor active."""
     has_model = (run.path / MODEL_DIR / CONFIG_NAME).exists()
     if run.is_active or run.is_stopped or (run.is_finished and has_model):
         return
@@ -327,8 +325,8 @@ def check_mlm_loss(run: PretrainRun) -> Iterator[Finding]:
             longer: True,
         }
         possible = [change for change, is_possible in changes.items() if is_possible]
-        lines = "\n".join(f"({number}) {change}" for number, change in enumerate(possible, 1))
-        hint = f"Start a new run with the first of these changes: `{run.format_new('CHANGE')}`\n{lines}"
+        lines = "".join(f"\n({number}) {change}" for number, change in enumerate(possible, 1))
+        hint = f"Start a new run with the first of these changes: `{run.format_new('CHANGE')}`{lines}"
         title = f"the MLM loss has been at the unigram loss since step {since:,}"
         # Small models often stay there for thousands of steps and then leave it.
         severity: Severity = "serious" if run.is_finished or run.step - since > 3000 else "warning"
@@ -347,7 +345,7 @@ def check_pairs(run: PretrainRun) -> Iterator[Finding]:
     name = run.settings.examples.pair_objective
     held_out = run.curve("evaluate", f"{name}_accuracy").values
     if not len(held_out) or min(run.mlm_losses.values()) >= 0.85 * run.metadata.unigram_loss:
-        return  # pairs are learned later than words
+        return  # pairs are learned later than masked tokens
     accuracy = float(held_out[-3:].mean())
     error = 0.5 / math.sqrt(run.metadata.num_held_out or run.settings.held_out.num_examples)
     if accuracy <= 0.5 + 2 * error:
@@ -360,10 +358,8 @@ def check_pairs(run: PretrainRun) -> Iterator[Finding]:
 
 
 def check_learning_rate(run: PretrainRun) -> Iterator[Finding]:
-    """Find a peak learning rate more than four times outside of the usual range of its optimizer."""
+    """Find a peak learning rate that is four times outside the usual range of its optimizer."""
     name, rate = run.settings.optimizer.name, run.settings.optimizer.learning_rate
-    if name not in LEARNING_RATES:
-        return
     low, best, high, usual_tokens, max_scale = LEARNING_RATES[name]
     tokens = run.settings.batch_size * run.settings.examples.max_length
     scale = min(math.sqrt(tokens / usual_tokens), max_scale)
@@ -389,7 +385,7 @@ def check_overfitting(run: PretrainRun) -> Iterator[Finding]:
         values: dict[str, Value] = {"held_out_mlm_loss": latest, "train_mlm_loss": float(now.mean())}
         values |= {"best_held_out_mlm_loss": least, "best_step": step, "epochs_seen": run.num_epochs}
         hint = (
-            f"Use more text (this was seen {run.num_epochs:.1f} times), or fewer steps: "
+            f"Use more text ({run.num_epochs:.1f} epochs were seen), or fewer steps: "
             f"`{run.format_new(f'num_steps={step}')}`. The best model is in {run.path / BEST_DIR}."
         )
         yield Finding("stuck", "warning", f"overfitting since step {step:,}", values, hint)
@@ -419,7 +415,7 @@ def check_divergence(run: Run) -> Iterator[Finding]:
 
 
 def check_score(run: FinetuneRun) -> Iterator[Finding]:
-    """Compare the dev scores with those of a constant prediction, and the latest one with the best."""
+    """Compare the dev scores with that of a constant prediction, and the latest with the best."""
     scores, losses, guess = run.curve("evaluate", "score"), run.curve("train", "loss"), run.metadata.guess
     if len(scores) < 3 or not len(losses):
         return
@@ -432,8 +428,8 @@ def check_score(run: FinetuneRun) -> Iterator[Finding]:
         lower = run.format_new(f"optimizer.learning_rate={run.settings.optimizer.learning_rate / 3:.2g}")
         hint = f"Check the text and label columns. Use more epochs, or a lower learning rate: `{lower}`"
         if losses.values[-3:].mean() < 0.97 * losses.values[0]:  # it learns, but does not generalize
-            size = f"{run.metadata.num_train:,}"
-            hint = f"Use more than {size} examples, or a larger model than {run.metadata.model}."
+            number, model = run.metadata.num_train, run.metadata.model
+            hint = f"Use more than {number:,} examples, or a larger model than {model}."
         title = "the dev score is not better than that of a constant prediction"
         values |= {"score_of_constant": guess, "margin": margin}
         yield Finding("stuck", "serious" if run.is_finished else "warning", title, values, hint)
@@ -442,19 +438,19 @@ def check_score(run: FinetuneRun) -> Iterator[Finding]:
     is_memorized = len(before) and len(after) and after[-1] < 0.9 * before[-1]
     if is_memorized and index < len(scores) - 2 and latest <= best - margin:
         hint = (
-            f"{run.path / MODEL_DIR} of the finished run holds the weights of step {step}. To stop earlier: "
-            f"`{run.format_new('patience=3')}`; or add dropout=0.1"
+            f"{run.path / MODEL_DIR} of the finished run has the weights of step {step}. To stop earlier: "
+            f"`{run.format_new('patience=3')}`. Or set dropout=0.1"
         )
         yield Finding("stuck", "note", f"overfitting since step {step:,}", values, hint)
     if run.is_finished and latest >= scores.values[: -(len(scores) // 3)].max() + margin:
-        steps = run.settings.num_steps
-        longer = f"num_steps={2 * steps}" if steps else f"num_epochs={2 * run.settings.num_epochs:g}"
-        hint = f"Train longer: `{run.format_new(longer)}`"
+        steps, epochs = run.settings.num_steps, run.settings.num_epochs
+        longer = run.format_new(f"num_steps={2 * steps}" if steps else f"num_epochs={2 * epochs:g}")
+        hint = f"Train longer: `{longer}`"
         yield Finding("stuck", "note", "the dev score was still rising at the end", values, hint)
 
 
 def check_time(run: AnyRun) -> Iterator[Finding]:
-    """Find parts of a run that take a large share of its time."""
+    """Find parts of a run that take too large a share of its time."""
     kinds = ("train", "evaluate", "save")
     seconds = {kind: float(run.curve(kind, "seconds").values.sum()) for kind in kinds}
     total = max(sum(seconds.values()), 1e-9)
@@ -475,37 +471,37 @@ def check_time(run: AnyRun) -> Iterator[Finding]:
 
 
 def check_machine_use(run: AnyRun) -> Iterator[Finding]:
-    """Compare the threads and the load with the number of cores, and find swapping."""
+    """Compare threads and load with the number of cores, and find swapping."""
     start, recent = run.last_start, run.list_recent()
     cores: int = start.get("cores") or run_folder.count_cores()
     threads: int = start.get("threads") or cores
     # torch counts two hardware threads as one core; several processes share the cores.
     if not threads <= cores <= 2 * threads and start.get("processes", 1) == 1:
         hint = f"Use as many threads as cores: `export OMP_NUM_THREADS={cores}`"
-        values = {"threads": threads, "cores": cores}
         severity: Severity = "warning" if threads > cores else "note"
-        yield Finding("slow", severity, f"{threads} threads on {cores} cores", values, hint)
+        yield Finding(
+            "slow",
+            severity,
+            f"{threads} threads on {cores} cores",
+            {"threads": threads, "cores": cores},
+            hint,
+        )
     load = float(np.median(read_curve(recent, "load").values)) if recent else 0.0
     if load > 1.25 * max(cores, threads) + 0.5:
-        title = "other processes use the same cores"
         hint = "Find them with `top`, and run them one after the other."
-        yield Finding("slow", "warning", title, {"load": load, "cores": cores}, hint)
+        values = {"load": load, "cores": cores}
+        yield Finding("slow", "warning", "other processes use the same cores", values, hint)
     swap = float(read_curve(recent, "swap_mb").values.max(initial=0.0))
     if swap >= 1.0:
         change = f"micro_batch_tokens={max(1, run.settings.micro_batch_tokens // 2)}"
         hint = f"Close other programs, or use less memory: `{run.format_new(change)}`"
-        title = "memory is low: the run is partly swapped out"
-        yield Finding("slow", "note", title, {"swapped_mb": swap}, hint)
-
-
-CHECKS: tuple[Callable[[AnyRun], Iterator[Finding]], ...] = (
-    check_checkpoints, check_model, check_end, check_divergence, check_time, check_machine_use,
-)  # fmt: skip
-PRETRAIN_CHECKS = (check_mlm_loss, check_pairs, check_learning_rate, check_overfitting)
+        yield Finding(
+            "slow", "note", "memory is low: the run is partly swapped out", {"swapped_mb": swap}, hint
+        )
 
 
 def build_charts(run: AnyRun) -> list[Chart]:
-    """Return the charts of a run: losses and scores, learning rate and speed; none without records."""
+    """Build the charts of a run: losses and scores, learning rate and speed; none without records."""
     if isinstance(run, PretrainRun):
         pair, unigram = run.settings.examples.pair_objective or "", run.metadata.unigram_loss
         parts = [("mlm_loss", "MLM loss", [Level(unigram, f"unigram loss {unigram:.2f}")])]
@@ -513,8 +509,8 @@ def build_charts(run: AnyRun) -> list[Chart]:
     else:
         guess = [] if run.metadata.guess is None else [Level(run.metadata.guess, "constant prediction")]
         parts = [("loss", "loss", []), ("score", "dev score", guess)]
-    parts.append(("learning_rate", f"learning rate of {run.settings.optimizer.name}", []))
-    parts.append(("tokens_per_second", "tokens per second", []))
+    parts += [("learning_rate", f"learning rate of {run.settings.optimizer.name}", [])]
+    parts += [("tokens_per_second", "tokens per second", [])]
     charts: list[Chart] = []
     for key, label, levels in parts:
         curves = {"train": run.curve("train", key), "held out": run.curve("evaluate", key)}
@@ -526,7 +522,7 @@ def build_charts(run: AnyRun) -> list[Chart]:
 
 
 def diagnose_machine() -> list[Finding]:
-    """Return one finding for each part of the machine; those with a problem have a hint."""
+    """Check each part of the machine; findings with a problem have a hint."""
     import torch
 
     from albert.model.runtime import autocast, select_device
@@ -537,8 +533,8 @@ def diagnose_machine() -> list[Finding]:
         severity: Severity = "warning" if has_problem else "fine"
         findings.append(Finding("machine", severity, title, values, hint if has_problem else ""))
 
-    versions = {"albert": albert.__version__, "torch": torch.__version__}
-    add("versions", {**versions, "python": platform.python_version()})
+    python = platform.python_version()
+    add("versions", {"albert": albert.__version__, "torch": torch.__version__, "python": python})
     cores, threads, quota = run_folder.count_cores(), torch.get_num_threads(), read_quota()
     usable = cores if quota is None else max(1, min(cores, round(quota)))
     variable = os.environ.get("OMP_NUM_THREADS")
@@ -555,31 +551,27 @@ def diagnose_machine() -> list[Finding]:
         used = swap - free_swap
         values = {"total_gb": total, "available_gb": free, "swap_used_gb": used, "swap_gb": swap}
         add("memory", values, free < 2.0 or used > free, "close other programs")
-    else:
-        add("memory", {"memory": "unknown on this system"})
     load = os.getloadavg()[0]
     values = {"load_1_minute": load, "usable_cores": cores}
     add("load", values, load > cores, "find the processes that use the cores with `top`")
 
-    device, bf16 = select_device(), "supported: try runtime.precision=bf16"
-    try:
-        autocast(device, "bf16")
-    except InputError:
-        bf16 = "not supported by this hardware"
+    device = select_device()
+    error = _find_error(lambda precision: autocast(device, precision), "bf16")
+    bf16 = "not supported by this hardware" if error else "supported: try runtime.precision=bf16"
     add("arithmetic", {"device": str(device), "bf16": bf16})
     compilers = (os.environ.get("CXX"), "g++", "clang++", "cl")
     compiler = next((path for name in compilers if name and (path := shutil.which(name))), "none")
     headers = "yes" if (Path(sysconfig.get_paths()["include"]) / "Python.h").exists() else "none"
     hint = "install g++ and python3-dev to use is_compiled=true"
     add("compiler", {"compiler": compiler, "headers": headers}, "none" in (compiler, headers), hint)
-    disk = shutil.disk_usage(".")  # three checkpoints of albert-base take 420 MB
+    disk = shutil.disk_usage(".")  # three checkpoints of albert-base need 420 MB
     values = {"folder": str(Path.cwd()), "free_gb": disk.free / 1e9, "total_gb": disk.total / 1e9}
     add("disk", values, disk.free < 2e9, "free some space, or use another --out")
     return findings
 
 
 def read_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
-    """Return the number of cores a container may use; None if there is no limit."""
+    """Read the number of cores that a container may use; None if it is not limited."""
     try:
         quota, period = path.read_text(encoding="ascii").split()
         return int(quota) / int(period)

@@ -1,7 +1,7 @@
-"""The command line: the table of commands, their common options, and how errors become exit codes.
+"""The command line: the table of commands, their common options, and exit codes.
 
-Exit codes: 0 success; 1 a bug in albert; 2 a user's mistake, reported in one line; 130 interrupted; 143
-stopped by SIGTERM. Help must be fast, so that the modules of commands import torch inside their functions.
+Exit codes: 0 success; 1 a bug in albert; 2 a user error, reported in one line; 130 interrupted; 143 stopped
+by SIGTERM. The modules of commands import torch inside their functions, so that help is fast.
 """
 
 import importlib
@@ -21,8 +21,8 @@ from albert import __version__
 from albert.cli.command import INTERRUPTED, TERMINATED, CommandResult, print_result
 from albert.errors import AlbertError, EchoError, TerminatedError, one_line
 
-# The module of each command in albert.cli.commands; its function has the name of the command, of which the
-# first of two words is a group.
+# The module of each command in albert.cli.commands; its function has the name of the command. The first of
+# two words is a group.
 COMMANDS = {
     "quickstart": "quickstart",
     "params": "params",
@@ -64,7 +64,7 @@ DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of 
 
 
 def build_app() -> typer.Typer:
-    """Build the typer application from the table."""
+    """Build the typer application from the table of commands."""
     app = typer.Typer(
         name="albert",
         help="Train and use ALBERT models: prepare text, pretrain, fine-tune, evaluate and predict.",
@@ -92,13 +92,13 @@ def _show_version(version: VersionFlag = False) -> None:
 
 
 def _add_common_options(function: Callable[..., CommandResult], handles_sigterm: bool) -> Callable[..., int]:
-    """Add --json and --debug to a command, print its result, and return its exit code."""
+    """Wrap a command: add --json and --debug, print its result, return its exit code."""
 
     def run(*, as_json: bool, debug: bool, **arguments: Any) -> int:
         try:
             with nullcontext() if handles_sigterm else _raise_on_sigterm():
                 result = function(**arguments)
-        except TerminatedError:  # typer would take both for Ctrl-C in its own code
+        except TerminatedError:  # typer would treat both as Ctrl-C in its own code
             return _fail("stopped by SIGTERM", TERMINATED, debug)
         except KeyboardInterrupt:
             return _fail("interrupted", INTERRUPTED, debug)
@@ -118,7 +118,7 @@ def _add_common_options(function: Callable[..., CommandResult], handles_sigterm:
 
 @contextmanager
 def _raise_on_sigterm() -> Iterator[None]:
-    """Raise TerminatedError at SIGTERM, so that half-written files are removed; a second one kills."""
+    """Raise TerminatedError at SIGTERM, so that temporary files are removed; a second SIGTERM kills."""
 
     def end(*_: object) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -151,14 +151,14 @@ def _run(words: list[str]) -> int:
     except UsageError as error:
         return _fail(f"{error.format_message()} (see --help)", 2, is_debugging)
     except (BrokenPipeError, SystemExit) as error:
-        # `albert … | head` is not an error; typer turns it into an exit of its own.
+        # `albert … | head` is not an error; typer raises SystemExit for it.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         _discard_output()
         return 0
     except OSError as error:
         _discard_output()
-        path = error.filename2 or error.filename or "the system"
+        path = error.filename2 or error.filename or "system error"
         return _fail(f"{path}: {error.strerror or error}", 2, is_debugging)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
@@ -166,7 +166,7 @@ def _run(words: list[str]) -> int:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to nowhere if it cannot be written: Python would report that again at exit."""
+    """Redirect stdout to the null device if it cannot be written, which Python would report again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

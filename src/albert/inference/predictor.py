@@ -69,7 +69,7 @@ class Predictor:
     """
 
     default_pooling: str = "mean"  # a model folder may set another
-    default_is_normalised: bool = False
+    default_is_normalized: bool = False
 
     def __init__(
         self, model: AlbertModel, tokenizer: Tokenizer, *, runtime: RuntimeSettings | None = None
@@ -151,7 +151,7 @@ class Predictor:
         texts: Iterable[str],
         *,
         pooling: Pooling | None = None,
-        is_normalised: bool | None = None,
+        is_normalized: bool | None = None,
         depth: int | None = None,
     ) -> NDArray[np.float32]:
         """Compute a vector for each text.
@@ -159,7 +159,7 @@ class Predictor:
         Args:
             texts: The texts.
             pooling: mean (over the tokens), cls or pooler; by default that of the model's folder, or mean.
-            is_normalised: Whether vectors have length 1; by default as in the model's folder, or no.
+            is_normalized: Whether vectors have length 1; by default as in the model's folder, or no.
             depth: The number of layers.
 
         Returns:
@@ -190,7 +190,7 @@ class Predictor:
             vectors = self._run(sequences, read_vectors, depth=depth, start=start)
             found.append(torch.stack(vectors).cpu().numpy())
         stacked_BD = np.concatenate(found)
-        if self.default_is_normalised if is_normalised is None else is_normalised:
+        if self.default_is_normalized if is_normalized is None else is_normalized:
             stacked_BD /= np.linalg.norm(stacked_BD, axis=1, keepdims=True)
         return stacked_BD
 

@@ -1,6 +1,29 @@
-"""The style of charts: matplotlib's settings, and the looks of series. Pages have templates/report.css."""
+"""The look of all reports: colors and fonts of pages, and the style of charts."""
 
 from typing import Any
+
+# Variables of report.css; good and bad are RGB values, so that their opacity can be set.
+PAGE_FONT = "16px/1.5 system-ui, sans-serif"
+LIGHT = {
+    "paper": "#fff",
+    "ink": "#1c2126",
+    "soft": "#5b6570",
+    "line": "#dbe0e5",
+    "wash": "#f4f6f8",
+    "good": "32 98 172",
+    "bad": "189 62 38",
+    "depth": ".7",
+}
+DARK = {
+    "paper": "#14181c",
+    "ink": "#e4e8ec",
+    "soft": "#98a3ae",
+    "line": "#2d343b",
+    "wash": "#1c2227",
+    "good": "116 176 245",
+    "bad": "243 136 108",
+    "depth": ".5",
+}
 
 # The colors of Okabe and Ito without yellow. Series differ in color, marker and dashes, so that they remain
 # distinct in grayscale.
@@ -36,3 +59,14 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.7,
     "legend.frameon": False,
 }
+
+
+def format_css_variables() -> str:
+    """Format the colors and fonts of pages as CSS, for light and dark screens."""
+    light, dark = (
+        " ".join(f"--{name}: {value};" for name, value in colors.items()) for colors in (LIGHT, DARK)
+    )
+    return (
+        f":root {{ color-scheme: light dark; --font: {PAGE_FONT}; {light} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+    )

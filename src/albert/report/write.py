@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from albert.files import write_text
 from albert.report.content import Cell, Page, Section, Table
+from albert.report.theme import format_css_variables
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -65,7 +66,7 @@ def format_html(page: Page, *, svgs: Mapping[str, str] | None = None) -> str:
     html = environment.get_template("report.html.j2").render(
         page=page,
         svgs={name: Markup(svg) for name, svg in drawn.items()},
-        style=Markup((files / "report.css").read_text(encoding="utf-8")),
+        style=Markup(format_css_variables() + (files / "report.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         signs=SIGNS,

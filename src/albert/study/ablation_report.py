@@ -289,12 +289,9 @@ def _draw_differences(settings: StudySettings, summaries: Summaries, figure: str
         series.append(Series("the paper", list(theirs), list(theirs.values()), is_reference=True))
     has_intervals = any(each.low is not None for _, each in ours)
     title = f"Against {base_label}{', with 95% intervals' if has_intervals else ''}"
-    y_label, told = (
-        f"{get_figure(figure).title}, points",
-        f"Differences from {base_label}.",
-    )
+    y_label, caption = f"{get_figure(figure).title}, points", f"Differences from {base_label}."
     x_names, levels = [_label(settings, each.variant) for each in others], [Level(0.0, "no difference")]
-    return Chart("differences", title, "", y_label, series, "points", x_names, levels, caption=told)
+    return Chart("differences", title, "", y_label, series, "points", x_names, levels, caption=caption)
 
 
 def _draw_families(settings: StudySettings, summaries: Summaries, figure: str) -> Chart | None:
@@ -313,9 +310,9 @@ def _draw_families(settings: StudySettings, summaries: Summaries, figure: str) -
         for family, points in families.items()
     ]
     xs = [x for each in series for x in each.xs]
-    has_log_x, told = min(xs) > 0 and max(xs) / min(xs) >= 4, f"{y_label} over {x_label}, by family."
+    has_log_x, caption = min(xs) > 0 and max(xs) / min(xs) >= 4, f"{y_label} over {x_label}, by family."
     return Chart(
-        "families", f"{y_label} by {x_label}", x_label, y_label, series, has_log_x=has_log_x, caption=told
+        "families", f"{y_label} by {x_label}", x_label, y_label, series, has_log_x=has_log_x, caption=caption
     )
 
 
@@ -340,8 +337,8 @@ def _draw_curves(settings: StudySettings, summaries: Summaries, figure: str) -> 
         return None
     name, x_label = f"curve-{figure.replace('_', '-')}", "minutes of training" if is_timed else "step"
     y_label = f"{title}, %" if get_figure(figure).is_share else title
-    told = f"{title} of held-out text during training, a line for each variant."
-    return Chart(name, f"Held out, {title}", x_label, y_label, series, caption=told)
+    caption = f"{title} of held-out text during training, a line for each variant."
+    return Chart(name, f"Held out, {title}", x_label, y_label, series, caption=caption)
 
 
 def evaluate_claim(

@@ -370,10 +370,10 @@ def _build_chart(table: Table, models: Sequence[str]) -> Chart:
         ys, lows, highs = ([getattr(cell, end) for _, cell in points] for end in ("value", "low", "high"))
         series.append(Series(model, xs=[x for x, _ in points], ys=ys, lows=lows, highs=highs))
     totals = "; ".join(f"{model} {cell.text}" for model, cell in zip(models, table.rows[-1][2:], strict=True))
-    title, told = "Accuracy by phenomenon", f"Accuracy for each phenomenon. All pairs: {totals}."
+    title, caption = "Accuracy by phenomenon", f"Accuracy for each phenomenon. All pairs: {totals}."
     phenomena, levels = [row[0].text for row in rows], [Level(50.0, "chance")]
     return Chart(
-        table.name, title, "phenomenon", "% correct", series, "points", phenomena, levels, caption=told
+        table.name, title, "phenomenon", "% correct", series, "points", phenomena, levels, caption=caption
     )
 
 

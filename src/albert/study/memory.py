@@ -237,5 +237,5 @@ def _draw(found: ShapeMemory) -> Chart:
     ]
     texts = [f"{each.name} {each.ys[0]:.2f} to {each.ys[-1]:.2f}" for each in series]
     name, title = f"memory-{found.shape}", f"Peak memory of a training step, {found.shape}"
-    told = f"From the smallest to the largest batch, in GB: {'; '.join(texts)}."
-    return Chart(name, title, "batch size (sequences)", "GB", series, caption=told)
+    caption = f"From the smallest to the largest batch, in GB: {'; '.join(texts)}."
+    return Chart(name, title, "batch size (sequences)", "GB", series, caption=caption)

@@ -256,8 +256,8 @@ def _draw_ratios(measured: Sequence[ShapeSpeed]) -> Chart:
         series.append(Series("paper, TPU pods", list(paper), list(paper.values()), is_reference=True))
     title, y_label = "Speed of ALBERT relative to BERT of the same shape", "BERT's time ÷ ALBERT's"
     shapes, levels = [each.shape for each in measured], [Level(1.0, "as fast as BERT")]
-    told = f"For {', '.join(shapes)}: {'; '.join(texts)}."
-    return Chart("speed-ratios", title, "shape", y_label, series, "points", shapes, levels, caption=told)
+    caption = f"For {', '.join(shapes)}: {'; '.join(texts)}."
+    return Chart("speed-ratios", title, "shape", y_label, series, "points", shapes, levels, caption=caption)
 
 
 def _tabulate_times(measured: Sequence[ShapeSpeed]) -> Table:

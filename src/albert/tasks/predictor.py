@@ -41,7 +41,7 @@ class TaskPredictor(Predictor):
         config: The config of task.json, or inferred from another library's folder; None without a task.
         max_text: The number of tokens at which `embed` truncates a text.
         pooling: The pooling of `embed`.
-        is_normalised: Whether the vectors of `embed` have length 1.
+        is_normalized: Whether the vectors of `embed` have length 1.
         sentence_files: The files of sentence-transformers, saved with the model.
         card: The model card, saved with the model.
         labels: Names of the outputs, if the config has none.
@@ -56,7 +56,7 @@ class TaskPredictor(Predictor):
         config: TaskConfig | None = None,
         max_text: int | None = None,
         pooling: str | None = None,
-        is_normalised: bool = False,
+        is_normalized: bool = False,
         sentence_files: Mapping[str, str] | None = None,
         card: str | None = None,
         labels: Sequence[str] = (),
@@ -66,7 +66,7 @@ class TaskPredictor(Predictor):
         self.task_config = config
         self._max_text = (config.max_embedded if config is not None else None) or max_text
         self.default_pooling = pooling or self.default_pooling
-        self.default_is_normalised = is_normalised
+        self.default_is_normalized = is_normalized
         self._card, self._labels = card, tuple(labels)
         self._sentence_files = dict(sentence_files or {})
         self._runtime = runtime or RuntimeSettings()
@@ -254,7 +254,7 @@ def load(
         config=read_config(path) or infer_config(loaded),
         max_text=read_max_length(path),
         pooling=read_pooling(path),
-        is_normalised=is_normalizing(path),
+        is_normalized=is_normalizing(path),
         sentence_files=read_sentence_files(path),
         card=read_card(path),
         labels=loaded.folder_config.labels,

@@ -1,1 +1,1 @@
-"""One module for each group of commands; heavy imports happen inside the functions."""
+"""The commands, with heavy imports inside their functions."""

@@ -1,4 +1,4 @@
-"""`albert fill-mask`, `sentence-order` and `embed`: the predictions of a pretrained model for texts."""
+"""`albert fill-mask`, `sentence-order` and `embed`: predictions of a pretrained model for texts."""
 
 import dataclasses
 import io
@@ -35,7 +35,7 @@ def fill_mask(
     for text, masks in zip(texts, found, strict=True):
         lines.append(text)
         for number, mask in enumerate(masks, start=1):
-            # The token that only begins a word has no text.
+            # A token that is only a word border has no text.
             candidates = "  ".join(f"{each.text or '▁'} {each.probability:.1%}" for each in mask)
             lines.append(f"  mask {number}: {candidates}")
     return command.CommandResult(data, "\n".join(lines))
@@ -52,7 +52,7 @@ def sentence_order(
     """Predict whether pairs of texts are in order or swapped."""
     texts = command.read_texts(texts)
     if len(texts) % 2:
-        raise InputError(f"{len(texts)} texts do not make pairs; give an even number: A B A B …")
+        raise InputError(f"{len(texts)} texts are not pairs; give an even number of texts")
     pairs = list(zip(texts[::2], texts[1::2], strict=True))
     found = _load(model, device, precision, revision).sentence_order(pairs, depth=depth)
     data, lines = [], []
@@ -71,7 +71,7 @@ def embed(
     pooling: Annotated[
         str | None, Option(help="mean, cls or pooler. [default: the model's, or mean]")
     ] = None,
-    normalise: Annotated[
+    normalize: Annotated[
         bool | None, Option(help="Scale vectors to length 1. [default: as the model does]")
     ] = None,
     depth: command.Depth = None,
@@ -86,10 +86,10 @@ def embed(
 
     command.check_new_file(out, force=force)
     texts = command.read_texts(texts)
-    # Opened first: a path that cannot be written is reported before the work.
+    # Opened first, so that a path that cannot be written is reported before the work.
     with nullcontext() if out is None else open_output(out) as file:
         predictor = _load(model, device, precision, revision)
-        vectors = predictor.embed(texts, pooling=pooling, is_normalised=normalise, depth=depth)
+        vectors = predictor.embed(texts, pooling=pooling, is_normalized=normalize, depth=depth)
         if file is not None:
             content = io.BytesIO()  # np.save seeks, which a pipe cannot
             np.save(content, vectors)

@@ -22,7 +22,9 @@ def convert(
     from albert.pretrained.huggingface import CONFIG_NAME, TASK_NAME
 
     if check_new_folder(target, overwrite=overwrite) and not (target / CONFIG_NAME).is_file():
-        raise InputError(f"{target} is not a model folder, so --overwrite does not replace it")
+        raise InputError(
+            f"{target}: is not a model folder, so --overwrite does not replace it; choose another DST"
+        )
     import torch
 
     from albert.files import read_text

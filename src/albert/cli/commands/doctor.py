@@ -28,7 +28,7 @@ def doctor(
     from albert.report.charts import write_png
 
     if run is None and plot is not None:
-        raise InputError(f"--plot {plot} needs a run, as in `albert doctor RUN --plot {plot}`")
+        raise InputError(f"--plot {plot}: needs a run; give it, as in `albert doctor RUN --plot {plot}`")
     path = None
     if run is None:
         findings = diagnose_machine()

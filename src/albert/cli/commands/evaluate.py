@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from albert.tasks.evaluate import Evaluation
     from albert.tasks.exit_curve import ExitCurve
 
-_MAX_LABELS = 12  # in a confusion matrix; the report has larger ones
+_MAX_LABELS = 12  # in a printed confusion matrix; the report has larger ones
 
 
 def evaluate(
@@ -69,18 +69,18 @@ def evaluate(
     # Mistakes are reported before the work.
     values = apply_overrides({}, settings or [], literal="columns")
     if unknown := values.keys() - {"columns"}:
-        raise InputError(f"{min(unknown)}: only columns can be set, as in columns.text=review")
+        raise InputError(f"unknown key {min(unknown)}; only columns can be set, as in columns.text=review")
     definition = find_task(task)
     if out is not None:
         check_folder(out, task=definition.name, split=definition.find_split(Path(data), split)[0])
     if report is not None and report.exists() and report.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"--report {report}: exists and is not an HTML file; choose another name")
+        raise InputError(f"--report {report}: already exists and is not an HTML file; choose another name")
     if exits:
         if len(model) > 1:
-            raise InputError(f"--exits: {len(model)} models, but one is measured; give one --model")
+            raise InputError(f"--exits: measures one model, got {len(model)}; give one --model")
         config = read_config(resolve_source(model[0], revision=revision))
         if config is None or not config.has_early_exits:
-            raise InputError(f"--exits: {model[0]} has none; fine-tune a model with has_exits=true")
+            raise InputError(f"--exits: {model[0]} has no early exits; fine-tune a model with has_exits=true")
     curve, files = None, []
     with command.ProgressDisplay() as display:
         found = run(
@@ -128,7 +128,7 @@ def _print_evaluation(console: Any, found: "Evaluation") -> None:
     models = found.models[0] if len(found.models) == 1 else f"{len(found.models)} models"
     console.print(f"{found.task} on {found.split}: {of}{len(found.examples):,} examples, {models}")
     if not found.scores:
-        console.print("no labels, so no scores")
+        console.print("no scores, because the split has no labels")
         return
     named = [value for name, value in found.scores.items() if name != "score"]
     rows = []
@@ -222,7 +222,7 @@ def _evaluate_pretraining(
     tokenizer = load_vocabulary(loaded.path)
     check_vocabulary(loaded.config, tokenizer)
     loaded.model.head("mlm")
-    # The settings of the model's run, if its folder is in one.
+    # The settings of the run, if the model is in a run folder.
     runs = [folder for folder in (loaded.path, loaded.path.resolve().parent) if has_run(folder)]
     run = read_pretrain_run(runs[0])[0] if runs else None
     limit = loaded.config.max_position_embeddings

@@ -44,7 +44,7 @@ def finetune(
     overrides = settings or []
     fixed = [override for override in overrides if override.startswith("seed=")]
     if fixed and seeds > 1:
-        raise InputError(f"{fixed[-1]} and --seeds: leave {fixed[-1]} out, and give --seed")
+        raise InputError(f"{fixed[-1]} and --seeds are both given; use --seed instead of {fixed[-1]}")
     with command.ProgressDisplay() as display:
 
         def train(number: int | None, folder: Path) -> "FinetuneResult":

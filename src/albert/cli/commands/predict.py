@@ -37,9 +37,9 @@ def predict(
     command.check_new_file(out, force=force)
     values = apply_overrides({}, settings or [], literal="columns")
     chosen = build_settings(PredictionSettings, values=values, source="predict")
-    # Without a buffer, each line is answered when it arrives.
+    # Without a buffer, so that each line is predicted as soon as it arrives.
     stdin = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
-    # On a terminal the predictions themselves show the progress.
+    # On a terminal the predictions show the progress.
     is_shown = out is not None or not sys.stdout.isatty()
     display: Any = command.ProgressDisplay() if is_shown else nullcontext(_MessageReporter())
     with display as reporter:
@@ -47,7 +47,7 @@ def predict(
             task,
             models=model,
             source=Stream(stdin, is_live=not stdin.seekable()) if source == "-" else source,
-            target=out or sys.stdout.buffer,  # UTF-8, whatever the terminal's encoding is
+            target=out or sys.stdout.buffer,  # always UTF-8
             columns=chosen.columns,
             split=split,
             format=format,

@@ -1,4 +1,4 @@
-"""`albert study`: repeat an experiment of the paper at a small scale and write a report."""
+"""`albert study`: reproduce an experiment of the paper at a small scale and write a report."""
 
 import sys
 from pathlib import Path

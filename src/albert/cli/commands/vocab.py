@@ -55,18 +55,20 @@ def train(
     from albert.text.train_vocabulary import VocabularySettings, train_sentencepiece
 
     if kind not in ("sentencepiece", "symbols"):
-        raise InputError(f"unknown kind {kind!r}; --kind is sentencepiece or symbols")
+        raise InputError(f"unknown --kind {kind!r}; give sentencepiece or symbols")
     others: dict[str, object] = {"--characters/--spaced": characters, "--min-count": min_count}
     if kind == "symbols":
         others = {"--lower/--cased": lower, "--accents": accents, "--sample": sample}
         others |= {"--sample-mb": sample_mb, "--seed": seed}
     for name, value in others.items():
         if value is not None:
-            raise InputError(f"{name} is not for --kind {kind}; leave it out")
+            raise InputError(f"{name} does not apply to --kind {kind}; remove it")
     if command.check_new_folder(out, overwrite=overwrite) and (
         not out.is_dir() or {file.name for file in out.iterdir()}.difference(TOKENIZER_FILES)
     ):
-        raise InputError(f"{out} holds other files than a vocabulary, so --overwrite does not replace it")
+        raise InputError(
+            f"{out}: is not a vocabulary, so --overwrite does not replace it; choose another --out"
+        )
 
     def warn(text: str) -> None:
         print(f"warning: {text}", file=sys.stderr)
