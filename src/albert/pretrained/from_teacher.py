@@ -33,7 +33,6 @@ from albert.text.tokenizer import Tokenizer
 
 LayerChoice = Literal["mean", "first", "middle", "last"]
 _RIDGE = 1e-6  # of the mean variance, so that systems of equations have a solution
-_PRUNING_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def init_from_teacher(
     Raises:
         InputError: If the student is wider than the teacher, or has other heads.
     """
-    _check_shapes(student.config, teacher.model.config)
+    check_shapes(student.config, teacher.model.config)
     frequency_V = torch.from_numpy(counts[: len(teacher.words_VW)]).double() + 1.0
     states = _run_teacher(teacher, sample)
     _init_embeddings(student.encoder.embeddings, teacher, frequency_V, sample, states[0])
@@ -95,7 +94,8 @@ def init_from_teacher(
             student.pooler.load_state_dict(pooler.state_dict())
 
 
-def _check_shapes(student: ModelConfig, teacher: ModelConfig) -> None:
+def check_shapes(student: ModelConfig, teacher: ModelConfig) -> None:
+    """Raise an InputError if a student of this shape cannot start from the teacher."""
     width = teacher.embedding_size
     limits = {"embedding_size": width, "max_position_embeddings": teacher.max_position_embeddings}
     if student.hidden_size == teacher.hidden_size:
@@ -226,8 +226,9 @@ def _average(blocks: Sequence[nn.Module]) -> dict[str, Tensor]:
 def _init_ffn(block: FeedForwardBlock, source: FeedForwardBlock, inputs_TD: Tensor) -> None:
     """Keep the neurons that the others can replace least, and fit the output map to the full block's output.
 
-    Removing a neuron and fitting the others again raises the squared error by ‖w‖² / (G⁻¹)ⱼⱼ, where w is its
-    column of the output map and G the second moments of the activations; the bias is a neuron that is kept.
+    Removing neuron j and fitting the others again raises the squared error by ‖w‖² / (G⁻¹)ⱼⱼ, where w is its
+    column of the output map and G the second moments of the activations (Optimal Brain Surgeon, Hassibi and
+    Stork 1993). The bias is one more neuron, which is kept.
     """
     block.norm.load_state_dict(source.norm.state_dict())
     number = block.inner.out_features
@@ -239,19 +240,23 @@ def _init_ffn(block: FeedForwardBlock, source: FeedForwardBlock, inputs_TD: Tens
     output_DF = torch.cat([source.output.weight, source.output.bias[:, None]], dim=1).double()
     moments_FF = active_TF.T @ active_TF / len(active_TF)
     moments_FF += _RIDGE * moments_FF.diagonal().mean() * torch.eye(len(moments_FF), dtype=torch.float64)
-    kept_K = torch.arange(len(moments_FF))
-    for left in range(_PRUNING_ROUNDS, 0, -1):
-        inverse_KK = torch.linalg.inv(moments_FF[kept_K][:, kept_K])
-        fitted_DK = output_DF @ moments_FF[:, kept_K] @ inverse_KK
-        cost_K = fitted_DK.square().sum(0) / inverse_KK.diagonal()
-        cost_K[-1] = torch.inf  # the bias
-        num_kept = len(kept_K) - (len(kept_K) - 1 - number) // left
-        kept_K = kept_K[cost_K.topk(num_kept).indices.sort().values]
-    fitted_DK = output_DF @ moments_FF[:, kept_K] @ torch.linalg.inv(moments_FF[kept_K][:, kept_K])
-    block.inner.weight.copy_(source.inner.weight[kept_K[:-1]])
-    block.inner.bias.copy_(source.inner.bias[kept_K[:-1]])
-    block.output.weight.copy_(fitted_DK[:, :-1])
-    block.output.bias.copy_(fitted_DK[:, -1])
+    inverse_FF, fitted_DF = torch.linalg.inv(moments_FF), output_DF.clone()
+    is_kept = torch.ones(len(moments_FF), dtype=torch.bool)
+    for _ in range(len(moments_FF) - 1 - number):
+        cost_F = fitted_DF.square().sum(0) / inverse_FF.diagonal()
+        cost_F[~is_kept], cost_F[-1] = torch.inf, torch.inf  # the last one is the bias
+        j = int(cost_F.argmin())
+        is_kept[j] = False
+        # The others take over what the neuron did: its column of the output map becomes 0.
+        row_F, column_F = inverse_FF[j] / inverse_FF[j, j], inverse_FF[:, j].clone()
+        fitted_DF.addr_(fitted_DF[:, j].clone(), row_F, alpha=-1)
+        inverse_FF.addr_(column_F, row_F, alpha=-1)
+    is_kept[-1] = False
+    kept_K = is_kept.nonzero().squeeze(1)
+    block.inner.weight.copy_(source.inner.weight[kept_K])
+    block.inner.bias.copy_(source.inner.bias[kept_K])
+    block.output.weight.copy_(fitted_DF[:, kept_K])
+    block.output.bias.copy_(fitted_DF[:, -1])
 
 
 def _solve_least_squares(x_TE: Tensor, target_TD: Tensor) -> Tensor:

@@ -24,9 +24,10 @@ from albert.model.blocks import AttentionBlock
 from albert.model.config import ModelConfig
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.pretrained.from_teacher import Teacher, init_from_teacher, transplant_words
+from albert.pretrained.from_teacher import Teacher, check_shapes, init_from_teacher, transplant_words
 from albert.pretrained.hub import resolve_source
 from albert.pretrained.sentence_transformers import read_pooling
+from albert.settings import build_settings
 from albert.text.tokenizer import Encoding, Tokenizer
 from albert.training.distributed import DistributedContext
 from albert.training.losses import MLM, PretrainLosses, build_tokens, count_tokens
@@ -129,7 +130,7 @@ def complete_student(model: ModelConfig | None, teacher: ModelConfig) -> ModelCo
     """Take the shape that a recipe leaves open from the teacher."""
     given = {} if model is None else model.model_dump(include=model.model_fields_set)
     shape = {key: getattr(teacher, key) for key in _SHAPE_KEYS}
-    return ModelConfig(**{**shape, **given})
+    return build_settings(ModelConfig, values={**shape, **given}, source="model of the recipe")
 
 
 def start_student(
@@ -205,6 +206,8 @@ class DistillationLosses(PretrainLosses):
         self._teacher = [teacher]  # in a list: it is no part of the module, which is saved and sharded
         self.settings = settings
         self.weights = rename_weights(settings, pair_head=pair_head)
+        if settings.init != "none":
+            check_shapes(model.config, teacher.model.config)
         self.layers = match_layers(
             settings,
             student=model.config.num_hidden_layers,

@@ -503,7 +503,8 @@ class PretrainJob(Job[PretrainingBatch]):
         )
 
     def check(self) -> float:
-        """Check that the corpus fills one batch; return the share of examples that are dropped."""
+        """Check the losses and that the corpus fills a batch; return the share of dropped examples."""
+        self.build_network()
         for shape, _ in self.curriculum.list_shapes():
             num_examples = self._build_source(shape.length).num_examples
             if num_examples < shape.batch_size:
