@@ -68,6 +68,7 @@ _VOLATILE = re.compile(
 )
 # Names of earlier versions and today's, so that checkouts of both give the same record.
 _RENAMED = {
+    "piece": "token",
     "pieces": "tokens",
     "num_pieces": "num_tokens",
     "unknown_pieces": "unknown_tokens",

@@ -49,7 +49,8 @@ TABLE = {
     "albert quickstart": Filling(
         "texts quick",
         more="--minutes 0.1 vocab_size=200 pretrain.num_steps=12 pretrain.batch_size=4 "
-        "pretrain.num_evaluations=2 pretrain.held_out.num_examples=8",
+        "pretrain.num_evaluations=2 pretrain.held_out.num_examples=8 "
+        "num_train=80 num_dev=20 num_test=30 finetune.num_epochs=1",
     ),
     "albert params": Filling(),
     "albert fill-mask": Filling("nano"),

@@ -73,7 +73,7 @@ def test_wrong_paths_and_options_are_rejected(tmp_path):
         ({"data": data, "dev": tmp_path}, "--dev"),
         ({"data": data, "label_kind": "several"}, "columns.label_kind .*several.* multilabel"),
         ({"task": "sst-2", "data": tmp_path, "text": "a"}, "columns.*sst-2"),
-        ({"task": "sst-2", "data": tmp_path, "dev": data}, "sst-2 .*--dev"),
+        ({"task": "sst-2", "data": tmp_path, "dev": data}, "--dev.*sst-2"),
     ):
         with pytest.raises(AlbertError, match=error):
             open_data(**{"task": "classification", **options})

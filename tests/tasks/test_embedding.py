@@ -201,7 +201,7 @@ def test_each_process_compares_its_own_share(tiny_folder):
 
     train = write_pairs(40, seed=1)
     for batch_size, sizes in ((16, [16]), (1, [])):  # of one pair, the first process has none
-        job = build_job(tiny_folder, train, dev=[], num_steps=1, batch_size=batch_size, context=Half())
+        job = build_job(tiny_folder, train, dev=[], num_steps=1, batch_size=batch_size, world=Half())
         assert [len(batch.lengths) for batch in next(job.iter_batches(0))] == sizes
 
 

@@ -495,7 +495,7 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return prepare_metrics(self._decide(answers), golds=golds, metrics=self.config.metrics)
 
     def list_decisions(self, answers: Answers, examples: Examples) -> Decisions | None:
-        """List a decision for each example, or with logits 0 and its own for each of several labels."""
+        """List a decision for each example; of several labels, a binary one each, with logits [0, logit]."""
         if self.config.label_kind == "number":
             return None
         logits, golds = np.stack(answers), self._list_golds(examples)

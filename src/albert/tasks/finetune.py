@@ -266,7 +266,7 @@ def _check_run(run_dir: Path, settings: FinetuneSettings, metadata: FinetuneMeta
                 f"{run_dir}: was started with another {what}{source}; give that one, or choose another --out"
             )
 
-    # Causes before effects: another task or model may have other settings, and other settings other data.
+    # The task and the model first: they change the settings, and settings change the data.
     check("task", metadata.task.task, known.task.task)
     check("model", metadata.weights, known.weights, source=f" ({known.model})")
     reject_changes(run_dir, known_settings, given=settings, free=FREE_KEYS, hint="choose another --out")
@@ -386,7 +386,7 @@ def _format_card(
         "recipe": f"{metadata.recipe}: batches of {settings.batch_size}, {optimizer.name} with a peak "
         f"learning rate of {optimizer.learning_rate:.3g}, at most {config.max_length} tokens, seed "
         f"{settings.seed}",
-        "weights": f"those of step {step:,}, the best on the dev set",
+        "weights": f"those of step {step:,}",
         "time": f"{format_seconds(seconds)} on {metadata.num_threads} threads",
         "temperature": f"{config.temperature:.3f}",
     }
@@ -484,7 +484,7 @@ def estimate_cost(
     model_config = load_model(model, heads={}).config
     name = recipe or choose_recipe(task, hidden_size=model_config.hidden_size)
     settings = read_finetune_recipe(name, overrides=overrides)
-    opened = open_task_data(task, data, dev=None, columns={}, dev_share=settings.dev_share)
+    opened = open_task_data(task, data, dev=None, columns=settings.columns, dev_share=settings.dev_share)
     config = complete_config(opened, settings, max_positions=model_config.max_position_embeddings)
     built, tokenizer = build_task(config), load_vocabulary(model)
     network = load_start(str(model), built, settings)

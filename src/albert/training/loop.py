@@ -36,7 +36,7 @@ from albert.training.settings import LoopSettings
 from albert.training.step import LossSpikeFilter, Objective, StepPlan, StepReport, TrainStep
 
 B = TypeVar("B")
-_DROPOUT_STREAM = 1001  # far from the streams that make examples
+_DROPOUT_STREAM = 1001  # must not be one of `Stream`, which makes examples
 
 
 class Job(ABC, Generic[B]):
@@ -68,7 +68,7 @@ class Job(ABC, Generic[B]):
 
     @abstractmethod
     def score(self, figures: dict[str, float]) -> float:
-        """Return the figure that selects the best step; lower is better."""
+        """Return the number by which the best step is selected; lower is better, as for a loss."""
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         return build_optimizer(self.model, self.settings.optimizer)
@@ -132,7 +132,7 @@ def run_job(
     loop = TrainingLoop(job, run_dir=run_dir, reporter=reporter, context=context)
     if newest is not None:
         loop.restore(newest)
-        newest.tensors.clear()  # frees three times the memory of the model
+        newest.tensors.clear()  # weights and moments, which were copied
         reporter.say(f"Resuming at step {newest.step:,} of {job.num_steps:,}")
     elif loop.checkpoints.list_steps():
         reporter.say("All checkpoints are damaged: starting again from the beginning")
@@ -161,7 +161,7 @@ def fetch_weights(model: AlbertModel, context: DistributedContext) -> dict[str, 
 def load_best(
     run_dir: Path, step: int, *, names: Iterable[str], reporter: Reporter
 ) -> dict[str, Tensor] | None:
-    """Load the weights of the best evaluation; report it and return None if its checkpoint is damaged."""
+    """Load the weights of the best evaluation; if its checkpoint is damaged, report that and return None."""
     try:
         tensors = CheckpointFolder(run_dir / CHECKPOINTS_DIR).load(step).tensors
     except AlbertError as error:
@@ -217,7 +217,7 @@ class TrainingLoop(Generic[B]):
     def restore(self, checkpoint: Checkpoint) -> None:
         restore_tensors(checkpoint.tensors, self.model, self.optimizer, self.context)
         self.progress = Progress(**checkpoint.state["progress"])
-        self.spike_filter.restore(checkpoint.state["guard"])
+        self.spike_filter.restore(checkpoint.state["guard"])  # its name in earlier checkpoints
         self._saved_step = checkpoint.step
 
     def run(self) -> LoopOutcome:

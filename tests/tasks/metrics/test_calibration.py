@@ -105,5 +105,5 @@ def test_invalid_values_are_rejected():
     ):
         with pytest.raises(InputError, match=value):
             fit_temperature(logits, golds=golds)
-    with pytest.raises(InputError, match="temperature 0"):
+    with pytest.raises(InputError, match="temperature is 0"):
         calibrate([[0.0, 1.0]], temperature=0)

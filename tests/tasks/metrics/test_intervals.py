@@ -46,10 +46,10 @@ def test_the_interval_of_a_mean_equals_the_general_one():
 
 def test_invalid_arguments_are_rejected():
     for scores, options, value in (
-        ([0.0, 1.0], {"level": 95}, "level 95"),
-        ([0.0, 1.0], {"num_resamples": 0}, "0 resamples"),
-        ([], {}, "0 examples"),
-        ([0.0, 1.0], {"seed": -1}, "seed -1"),
+        ([0.0, 1.0], {"level": 95}, "level is 95"),
+        ([0.0, 1.0], {"num_resamples": 0}, "num_resamples is 0"),
+        ([], {}, "no examples"),
+        ([0.0, 1.0], {"seed": -1}, "seed is -1"),
         ([0.0, float("nan")], {}, "score 1 is nan"),
     ):
         with pytest.raises(InputError, match=value):
@@ -62,7 +62,7 @@ def test_seeds_are_summarized_by_median_and_spread():
     assert summary.spread == pytest.approx(np.std([90.0, 92.0, 50.0, 91.0, 93.0], ddof=1))
     assert (summary.lowest, summary.highest, summary.num_seeds) == (50.0, 93.0, 5)
     assert summarize_seeds([71.5]) == SeedSummary(71.5, 71.5, None, 71.5, 71.5, 1)
-    with pytest.raises(InputError, match="0 runs"):
+    with pytest.raises(InputError, match="no runs"):
         summarize_seeds([])
     with pytest.raises(InputError, match="1 is nan"):
         summarize_seeds([1.0, float("nan")])

@@ -49,8 +49,8 @@ def test_the_versions_differ_for_empty_answers():
     # A gold answer that is nothing does not count beside one that is something ...
     assert score_squad([""], golds=[["the", "end"]], version="2.0").overall.f1 == 0.0
     # ... and a question that has only such ones still belongs to the answerable.
-    assert score_squad([""], golds=[["the"]], version="2.0").official["HasAns_exact"] == 100.0
-    assert score_squad(["end"], golds=[[]], version="2.0").official["NoAns_f1"] == 0.0
+    assert score_squad([""], golds=[["the"]], version="2.0").has_answer.exact == 100.0
+    assert score_squad(["end"], golds=[[]], version="2.0").no_answer.f1 == 0.0
     assert score_squad([""], golds=[["end"]], version="1.1").overall.exact == 0.0
 
 
@@ -59,7 +59,7 @@ def test_golds_score_100_on_real_questions(version, real_squad):
     examples = PUBLISHED_TASKS[f"squad-{version}"].read_split(real_squad, "dev").examples
     golds = [[answer.text for answer in example.answers] for example in examples]
     predictions = [texts[-1] if texts else "" for texts in golds]
-    found = score_squad(predictions, golds=golds, version=version).official
+    found = official.name_scores(score_squad(predictions, golds=golds, version=version))
     totals = {name: found.pop(name) for name in list(found) if name.endswith("total")}
     assert set(found.values()) == {100.0}
     assert totals["total"] == len(golds) > 500
@@ -72,7 +72,7 @@ def test_invalid_input_is_rejected():
     for predictions, golds, version, value in (
         (["x", "y"], [["x"]], "2.0", "2 .* 1 "),
         (["x", ""], [["x"], []], "1.1", "question 1"),
-        ([], [], "2.0", "0 examples"),
+        ([], [], "2.0", "no examples"),
     ):
         with pytest.raises(InputError, match=value):
             score_squad(predictions, golds=golds, version=version)

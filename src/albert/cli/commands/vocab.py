@@ -124,7 +124,7 @@ def tokenize(texts: command.Texts, vocab: command.Vocabulary) -> command.Command
     for text in command.read_texts(texts):
         encoding = tokenizer.encode(text, masks=True)
         tokens = [
-            {"piece": tokenizer.token(i), "id": i, "start": start, "end": end, "text": text[start:end]}
+            {"token": tokenizer.token(i), "id": i, "start": start, "end": end, "text": text[start:end]}
             for i, (start, end) in zip(encoding.ids, encoding.spans, strict=True)
         ]
         data.append({"text": text, "tokens": tokens})
