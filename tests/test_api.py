@@ -36,7 +36,7 @@ def workspace(tiny_folder: Path, story_corpus: Path, tmp_path: Path, monkeypatch
     rows = []
     for label, word in [("good", "warm"), ("bad", "cold")] * 40:
         rows.append(f"the {draw.choice(['sea', 'house', 'road'])} was {word},{label}\n")
-    (tmp_path / "reviews.csv").write_text("text,label\n" + "".join(rows), encoding="utf-8")
+    (tmp_path / "reviews.csv").write_text("review,mood\n" + "".join(rows), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -115,6 +115,8 @@ def test_lists_tuples_sections_in_lists_and_paths(path):
         ("stpes: 5\n", "steps=5", ("stpes", "steps?")),
         ("optimizer: {learning_rat: 0.1}\n", "steps=50", ("optimizer.learning_rat", "learning_rate?")),
         ("stages: [{length: 8, shar: 0.1}]\n", "steps=50", ("stages.0.shar", "share?")),
+        ("learning_rate: 0.1\n", "steps=50", ("learning_rate", "optimizer.learning_rate?")),
+        ("length: 8\n", "steps=50", ("unknown key length", "known keys")),
         ("optimizer: {zzz: 1}\n", "steps=50", ("optimizer.zzz", "name, learning_rate, betas")),
         ("", "steps='12'", ("steps", "'12'")),
         ("", "steps=12.5", ("steps", "12.5")),
@@ -139,6 +141,12 @@ def test_lists_tuples_sections_in_lists_and_paths(path):
 def test_mistakes_are_rejected_by_key_and_value(text, override, values, path):
     with rejects(SettingsError, *values):
         read(text, override, path=path)
+
+
+@pytest.mark.parametrize("overrides", [{"steps": 5}, "steps=5"])
+def test_overrides_must_be_a_list(overrides):
+    with rejects(SettingsError, "num_epochs=3", type(overrides).__name__):
+        build_settings(Training, overrides=overrides)
 
 
 def test_a_missing_file_is_rejected(path):

@@ -22,6 +22,13 @@ class NullReporter:
     def show(self, stage: str, message: str, *, fraction: float | None = None) -> None: ...
 
 
+class StderrReporter(NullReporter):
+    """Print messages to stderr, without progress; the default of the functions in Python."""
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+
 def format_seconds(seconds: float) -> str:
     """Format 75 as `1m 15s`."""
     minutes, rest = divmod(round(seconds), 60)

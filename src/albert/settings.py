@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -120,6 +120,14 @@ def parse_yaml(text: str, *, source: str) -> Any:
         raise SettingsError(f"{source}: {line}not valid YAML ({problem})") from error
 
 
+def check_overrides(overrides: Iterable[str]) -> list[str]:
+    """List the overrides; raise a SettingsError for a string or a dict, which are iterable, too."""
+    if isinstance(overrides, str | Mapping):
+        found = type(overrides).__name__
+        raise SettingsError(f"overrides: expected a list of strings such as num_epochs=3, got {found}")
+    return list(overrides)
+
+
 def apply_overrides(
     values: Mapping[str, Any], overrides: Iterable[str], *, literal: str | None = None
 ) -> dict[str, Any]:
@@ -129,10 +137,10 @@ def apply_overrides(
     as strings there, and only null, lists and quoted strings are parsed.
     """
     merged: dict[str, Any] = json.loads(json.dumps(values, default=str))
-    for override in overrides:
+    for override in check_overrides(overrides):
         key, equals, text = override.partition("=")
         if not equals or not all(key.split(".")):
-            raise SettingsError(f"override {override!r} is not of the form key=value, such as lr=1e-4")
+            raise SettingsError(f"override {override!r} is not of the form key=value, such as num_epochs=3")
         *sections, last = key.split(".")
         target = merged
         for section in sections:
@@ -176,8 +184,11 @@ def _explain(cls: type[BaseModel], detail: Any) -> str:
     """Format a validation error: the key, its value and the expected value."""
     key = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
+        name = str(detail["loc"][-1])
         known = _known_keys(cls, detail["loc"][:-1])
-        return f"unknown key {key}; {suggest(str(detail['loc'][-1]), known, lead='known keys:')}"
+        section = _find_section(cls, name) if key == name else None
+        hint = f"did you mean {section}.{name}?" if section else suggest(name, known, lead="known keys:")
+        return f"unknown key {key}; {hint}"
     if detail["type"] == "missing":
         return f"{key} is missing"
     message = detail["msg"].removeprefix("Value error, ")
@@ -192,6 +203,15 @@ def _known_keys(cls: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
         # A list index or a dict key is not a field and keeps the class.
         cls = next(_iter_sections(field.annotation), cls) if field else cls
     return list(cls.model_fields)
+
+
+def _find_section(cls: type[BaseModel], name: str) -> str | None:
+    """Return the first section of the settings that has a key with this name."""
+    for key, field in cls.model_fields.items():
+        is_section = get_origin(field.annotation) not in (list, tuple, dict)
+        if is_section and any(name in each.model_fields for each in _iter_sections(field.annotation)):
+            return key
+    return None
 
 
 def _iter_sections(annotation: Any) -> Iterator[type[Settings]]:

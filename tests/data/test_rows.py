@@ -186,7 +186,12 @@ def test_a_bad_row_is_skipped_and_counted_with_its_line(tmp_path, name, bad, det
     ("name", "content", "values"),
     [
         ("table.csv", b"", ()),
-        ("table.csv", b"review,stars\n", ("'text', 'label'", "'review', 'stars'")),
+        (
+            "table.csv",
+            b"review,stars\n",
+            ("columns 'text', 'label' not", "'review', 'stars'", "columns.text=NAME columns.label=NAME"),
+        ),
+        ("table.csv", b"text,labels\n", ("column 'label' not", "did you mean columns.label=labels?")),
         ("table.jsonl", b'{"review": 1}\n', ("'text', 'label'", "'review'")),
         ("table.parquet", b"PAR1 no more", ()),
         ("table.csv.gz", b"no gzip", ()),

@@ -62,8 +62,14 @@ TABLE = {
     "albert corpus show": Filling("corpus", more="max_length=40"),
     "albert corpus overlap": Filling("corpus questions.txt"),
     "albert pretrain": Filling("corpus run", less={"--budget 1h": FEW_STEPS}),
+    "albert distill": Filling(
+        "run texts student",
+        more="num_steps=2 num_evaluations=1 held_out.num_examples=16 num_workers=0 examples.max_length=32 "
+        "model.num_hidden_groups=2 model.intermediate_size=64 distillation.exit_depths=[2] batch_size=16",
+    ),
     "albert evaluate pretraining": Filling("run corpus", more="--examples 8"),
     "albert finetune sst-2": Filling("run glue tuned", less={"--seeds 5": "--seeds 2"}, more=ONE_EPOCH),
+    "albert finetune classification": Filling(more=ONE_EPOCH),
     "albert evaluate sst-2": Filling("tuned glue"),
     "albert predict sst-2": Filling("tuned questions.csv"),
     "albert study": Filling(
@@ -77,7 +83,7 @@ TABLE = {
 PYTHON = {
     '"path/to/folder"': '"nano"',
     'out="run", budget="1h"': f'out="run", overrides={FEW_STEPS.split()!r}',
-    'out="mood"': f'out="mood", overrides={ONE_EPOCH.split()!r}',
+    '"columns.label=mood"]': f'"columns.label=mood", *{ONE_EPOCH.split()!r}]',
 }
 
 
@@ -100,7 +106,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "questions.txt").write_text("the ship left .\n", encoding="utf-8")
     (tmp_path / "questions.csv").write_text("sentence\na fine film\n", encoding="utf-8")
     lines = [f"{text} {number},{number % 2}\n" for number, text in enumerate(TEXTS * 3)]
-    (tmp_path / "reviews.csv").write_text("text,label\n" + "".join(lines), encoding="utf-8")
+    (tmp_path / "reviews.csv").write_text("review,mood\n" + "".join(lines), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

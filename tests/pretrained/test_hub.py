@@ -173,7 +173,7 @@ def test_only_necessary_files_are_fetched_and_then_no_hub_is_needed(hub: Hub, tm
 def test_other_names_are_rejected(hub: Hub, tmp_path: Path) -> None:
     expected = {
         "albert/albert-bse-v2": ("InputError", "albert/albert-base-v2?"),
-        "nanno": ("InputError", "nano?"),
+        "nanno": ("InputError", "not a local folder or released model (did you mean nano?)"),
         "nobody/nothing": ("InputError",),
         "albert/gated": ("hf auth login",),
         "albert/private": ("log in",),
@@ -185,6 +185,13 @@ def test_other_names_are_rejected(hub: Hub, tmp_path: Path) -> None:
         expected.items(), resolve(*expected, url=hub.url, home=tmp_path), strict=True
     ):
         assert not [value for value in (f"'{name}'", *values) if value not in error], error
+
+
+def test_a_misspelled_local_folder_is_suggested(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "mood").mkdir()
+    for is_offline in (False, True):
+        (error,) = resolve("moood", url=hub.url, home=tmp_path, is_offline=is_offline)
+        assert "(did you mean mood?)" in error
 
 
 def test_a_revision_is_used_or_rejected(hub: Hub, tmp_path: Path) -> None:

@@ -168,11 +168,13 @@ def test_columns_are_those_of_fine_tuning_unless_others_are_named(build, tmp_pat
         evaluate("classification", model=plain, data=data)
 
 
-def test_evaluating_on_the_training_data_is_reported(tiny_folder, tmp_path):
+def test_evaluating_on_the_training_data_is_reported(tiny_folder, tmp_path, capsys):
     data = write_rows(tmp_path / "all.jsonl", draw_rows("classification", 60, seed=1))
     finetune("classification", model=tiny_folder, data=data, out=tmp_path / "run", overrides=SHORT)
     (problem,) = evaluate("classification", model=tmp_path / "run", data=data).problems
     assert f"{data}: {tmp_path / 'run'} was trained on these examples" in problem
+    assert str(tmp_path / "run" / "model" / "README.md") in problem
+    assert problem in capsys.readouterr().err  # without a reporter
     other = write_rows(tmp_path / "other.jsonl", draw_rows("classification", 60, seed=2))
     assert evaluate("classification", model=tmp_path / "run", data=other).problems == ()
 
@@ -333,6 +335,12 @@ def test_a_model_of_another_task_is_rejected(task, model, error, build, tmp_path
     write_squad(tmp_path)
     with pytest.raises(InputError, match=error):
         evaluate(task, model=build(model), data=tmp_path)
+
+
+def test_a_pretrained_model_is_to_be_fine_tuned_first(tiny_folder, tmp_path):
+    data = write_rows(tmp_path / "dev.csv", REVIEWS)
+    with pytest.raises(InputError, match="only pretrained .*`albert finetune classification`"):
+        evaluate("classification", model=tiny_folder, data=data)
 
 
 def test_members_with_other_labels_or_task_types_are_rejected(build, tmp_path):

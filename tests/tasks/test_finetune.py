@@ -191,7 +191,7 @@ def test_a_run_is_only_resumed_as_it_began(tiny_folder, tmp_path):
         write_rows(data / f"{name}.jsonl", rows)
     other = write_rows(tmp_path / "other.jsonl", rows[1:])
     result = train("classification", tiny_folder, data, out, *SHORT)
-    with pytest.raises(AlbertError, match="--resume"):
+    with pytest.raises(AlbertError, match="finished.*--out"):
         train("classification", tiny_folder, data, out, *SHORT)
     for task, model, overrides, dev, error in (
         ("classification", tiny_folder, (*SHORT, "batch_size=4"), None, "batch_size .*4 .*8"),

@@ -211,7 +211,7 @@ def test_a_budget_freezes_the_number_of_steps_and_ends_at_zero(train, tmp_path):
 
 def test_a_run_is_resumed_with_its_own_settings(train, tmp_path):
     train()
-    with pytest.raises(InputError, match="--resume"):
+    with pytest.raises(InputError, match="finished.*--out"):
         train()
     with pytest.raises(InputError, match="batch_size.* 4 .* 8"):
         train("batch_size=4", resume=True)

@@ -4,13 +4,15 @@ Invalid rows are skipped and counted in `Problems`. To add a format, add its rea
 """
 
 import csv
+import difflib
 import json
 import re
+import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -51,11 +53,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The required and the optional columns of a table; `hint` is the fix if one is missing."""
+    """The required and the optional columns of a table.
+
+    `hint` is the fix if one is missing; by default it names the settings in `keys`, by column.
+    """
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
-    hint: str = "name the column, as in columns.text=review"
+    hint: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict)
 
 
 class BadRow(Exception):  # noqa: N818 - not an error yet: the row may be skipped and counted
@@ -182,13 +188,26 @@ def iter_rows(
 
 def check_columns(found: Sequence[str], wanted: Wanted, *, problems: Problems) -> None:
     """Record the columns of a table; raise a FileFormatError if a wanted one is missing or repeated."""
-    if missing := ", ".join(repr(name) for name in wanted.required if name not in found):
+    if missing := [name for name in wanted.required if name not in found]:
+        names = f"column{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}"
         columns = f"(columns: {', '.join(map(repr, found))})"
-        raise FileFormatError(f"{problems.path}: column {missing} not found {columns}; {wanted.hint}")
+        hint = wanted.hint or _suggest_columns(missing, found, wanted)
+        raise FileFormatError(f"{problems.path}: {names} not found {columns}; {hint}")
     twice = [name for name in (*wanted.required, *wanted.optional) if list(found).count(name) > 1]
     if twice:
         raise FileFormatError(f"{problems.path}: has column {twice[0]!r} twice; rename one of them")
     problems.columns |= dict.fromkeys(found)
+
+
+def _suggest_columns(missing: Sequence[str], found: Sequence[str], wanted: Wanted) -> str:
+    """Suggest settings for missing columns: the closest free column of each, or NAME."""
+    free = [name for name in found if name not in wanted.required]
+    close = [difflib.get_close_matches(name, free, n=1) for name in missing]
+    settings = " ".join(
+        shlex.quote(f"columns.{wanted.keys.get(name, name)}={names[0] if names else 'NAME'}")
+        for name, names in zip(missing, close, strict=True)
+    )
+    return f"did you mean {settings}?" if all(close) else f"set {settings}"
 
 
 @dataclass(frozen=True, slots=True)

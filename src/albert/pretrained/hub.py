@@ -134,33 +134,40 @@ def _snapshot(name: str, *, revision: str | None, weights: str) -> Path:
         # Offline, a snapshot that another program cached is enough if only files like README.md are missing.
         if partial and not _find_missing(Path(partial)) and has_tokenizer(Path(partial)):
             return Path(partial)
-        raise InputError(f"{name!r} {_explain(name, revision, error)}") from error
+        raise InputError(
+            f"{name!r} is not a local folder or released model{_suggest(name)}; {_explain(revision, error)}"
+        ) from error
 
 
-def _explain(name: str, revision: str | None, error: Exception) -> str:
+def _suggest(name: str) -> str:
+    """Suggest the closest name of a local folder or a known model, in parentheses."""
+    folders = [path.name for path in Path().iterdir() if path.is_dir()]
+    close = difflib.get_close_matches(name, (*RELEASED, *folders, *PUBLISHED), n=1, cutoff=0.75)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _explain(revision: str | None, error: Exception) -> str:
     from huggingface_hub import errors as hub
 
     # The cause of "not in the cache" is the error of the request.
     cause = error.__cause__ if isinstance(error, hub.LocalEntryNotFoundError) and error.__cause__ else error
     status = getattr(getattr(cause, "response", None), "status_code", None)
     if isinstance(cause, hub.HFValidationError):
-        return "is neither a local path nor a hub name such as albert/albert-base-v2"
+        return "it cannot be a hub name, such as albert/albert-base-v2"
     if isinstance(cause, hub.OfflineModeIsEnabled):
-        reason = "is not in the cache and the hub is offline (HF_HUB_OFFLINE=1); download it once online"
+        reason = "it is not in the cache and the hub is offline (HF_HUB_OFFLINE=1); download it once online"
     elif isinstance(cause, hub.GatedRepoError):
-        reason = "is gated; accept its terms on its page and log in with `hf auth login`"
+        reason = "on the hub it is gated; accept its terms on its page and log in with `hf auth login`"
     elif isinstance(cause, hub.RevisionNotFoundError):
-        return f"has no revision {revision or 'main'!r}; check the branch, the tag or the commit"
+        return (
+            f"on the hub it has no revision {revision or 'main'!r}; check the branch, the tag or the commit"
+        )
     elif isinstance(cause, hub.RepositoryNotFoundError) or status == 404:
-        close = difflib.get_close_matches(name, (*RELEASED, *PUBLISHED), n=1, cutoff=0.75)
-        other = "check the spelling, or log in if the model is private"
-        meant = f"did you mean {close[0]}?" if close else other
-        return f"is neither a local folder nor a model on the hub; {meant}"
+        return "it is not on the hub: check the spelling, or log in if the model is private"
     elif status in (401, 403):
-        reason = "is not accessible on the hub; log in with `hf auth login` or renew HF_TOKEN"
+        reason = "on the hub it is not accessible; log in with `hf auth login` or renew HF_TOKEN"
     elif isinstance(cause, OSError) and cause.errno in _DISK_ERRNOS:
-        reason = f"cannot be written to the cache ({cause.strerror}); free disk space, set HF_HOME"
+        reason = f"it cannot be written to the cache ({cause.strerror}); free disk space, set HF_HOME"
     else:
-        reason = f"is not in the cache and the hub cannot be read ({first_line(cause)}); check the network"
-    found = difflib.get_close_matches(name, RELEASED, n=1, cutoff=0.75)
-    return f"{reason}, or give a local folder" + (f"; did you mean {found[0]}?" if found else "")
+        reason = f"it is not in the cache and the hub cannot be read ({first_line(cause)}); check the network"
+    return f"{reason}, or give a local folder"

@@ -202,7 +202,7 @@ class ClassificationConfig(TaskConfig):
         label_kind: What is predicted: one label, several labels, or a number.
         class_weights: The weight of each class in the loss, with a mean of 1 over the training examples.
         has_exits: The model has a classifier after each layer (early exit by patience, Zhou et al. 2020).
-        patience: Skip the remaining layers once so many layers in a row agree with the one before; None runs
+        patience: Skip the remaining layers after one that agrees with so many layers before it; None runs
             all layers.
         exit_tolerance: Two layers agree if their numbers differ by less than this.
     """

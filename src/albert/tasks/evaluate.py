@@ -23,7 +23,8 @@ from albert.files import (
     write_text,
 )
 from albert.model.runtime import RuntimeSettings
-from albert.progress import NullReporter, Reporter
+from albert.pretrained.huggingface import CARD_NAME
+from albert.progress import Reporter, StderrReporter
 from albert.tasks.catalogue import find_task
 from albert.tasks.ensemble import (
     Ensemble,
@@ -163,10 +164,11 @@ def evaluate(
         device: auto, cpu, cuda, cuda:N or mps.
         revision: The version of models on the hub.
         seed: The seed of the intervals and the halves.
-        reporter: Receives progress and warnings.
+        reporter: Receives progress and warnings; by default, messages are printed to stderr.
 
     Returns:
-        Scores with intervals, per-example results, calibration and the confusion matrix.
+        Scores with intervals, per-example results, calibration and the confusion matrix. The command
+        `albert evaluate` writes them as a report (`--report`) or with all predictions (`--out`).
 
     Raises:
         InputError: If the models have another task type or other labels, the data have unknown or missing
@@ -176,7 +178,7 @@ def evaluate(
     >>> print(found.scores["score"], found.intervals["score"].low)
     """
     models = [model] if isinstance(model, str | Path) else list(model)
-    reporter, runtime, folder = reporter or NullReporter(), RuntimeSettings(device=device), Path(data)
+    reporter, runtime, folder = reporter or StderrReporter(), RuntimeSettings(device=device), Path(data)
     if not models:
         raise InputError("no model to evaluate; give at least one")
     if select and len(models) < 2:
@@ -191,8 +193,8 @@ def evaluate(
     problems = (
         *found.problems,
         *(
-            f"{found.path}: {member.name} was trained on these examples, so its scores are too high; see its "
-            "README.md for the scores on its dev set"
+            f"{found.path}: {member.name} was trained on these examples, so its scores are too high; see "
+            f"{member.path / CARD_NAME} for the scores on its dev set"
             for member in members
             if identity in member.config.learned_from
         ),

@@ -24,7 +24,7 @@ from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast, select_device
 from albert.pretrained.folder import NewWeightsWarning, format_card, format_rows, load_model, load_vocabulary
 from albert.pretrained.hub import resolve_source
-from albert.progress import NullReporter, Reporter, format_seconds
+from albert.progress import NullReporter, Reporter, StderrReporter, format_seconds
 from albert.tasks.catalogue import build_task, find_trainable_task, parse_config, read_config
 from albert.tasks.data import TaskData, open_task_data
 from albert.tasks.finetune_job import FinetuneJob, TokenReplacement
@@ -140,10 +140,11 @@ def finetune(
         out: The run folder.
         dev: A table for the dev set; by default a share of `data` is held out.
         recipe: Name or YAML file of a recipe; by default it depends on the task and the model's width.
-        overrides: Settings to change, as in "batch_size=16" (`FinetuneSettings`).
+        overrides: Settings to change (`FinetuneSettings`), as in ["batch_size=16"].
+            "columns.text=review" and "columns.label=mood" name the columns of a table.
         revision: The version of a model on the hub.
         resume: Continue an interrupted run exactly where it stopped.
-        reporter: Receives progress and warnings.
+        reporter: Receives progress and warnings; by default, messages are printed to stderr.
 
     Returns:
         The run folder, the dev scores and the path of the best model.
@@ -151,7 +152,8 @@ def finetune(
     Raises:
         InputError: If `out` holds a different run, the data cannot be read, or the vocabularies differ.
 
-    >>> done = albert.finetune("classification", model="folder", data="reviews.csv", out="mood")
+    >>> done = albert.finetune("classification", model="folder", data="reviews.csv", out="mood",
+    ...                        overrides=["columns.text=review", "columns.label=mood"])
     >>> print(done.scores.score)
     >>> answers = albert.load("mood").classify(["a warm day", "a cold night"])
     >>> print(answers[0].label, answers[0].probability)
@@ -164,7 +166,7 @@ def finetune(
     settings = read_finetune_recipe(name, overrides=overrides)
     build_autocast(settings.runtime)  # reject an unsupported precision
     with open_distributed(settings.strategy, settings.runtime.device) as context, ExitStack() as stack:
-        reporter = reporter if reporter is not None and context.is_main else NullReporter()
+        reporter = (reporter or StderrReporter()) if context.is_main else NullReporter()
         run_on_main(context, lambda: stack.enter_context(claim_run(run_dir, resume=resume)))
         opened = open_task_data(task, data, dev=dev, columns=settings.columns, dev_share=settings.dev_share)
         for problem in opened.problems:
@@ -430,6 +432,8 @@ def finetune_seeds(
     reject_foreign(out, others, what="seed")
     started = [seed for seed in seeds if has_run(out / f"seed-{seed}")]
     if started and not resume:
+        if all((out / f"seed-{seed}" / MODEL_DIR).exists() for seed in seeds):
+            raise InputError(f"{out}: these runs are finished; choose another --out, or remove the folder")
         raise InputError(
             f"{out}: already holds a run with seed {started[0]}; add --resume, or choose another --out"
         )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from albert.settings import apply_overrides, build_settings
+from albert.settings import apply_overrides, build_settings, check_overrides
 from albert.training.schedules import ScheduleSettings
 from albert.training.settings import LoopSettings, LossSpikeSettings, OptimizerSettings, RecipeFolder
 
@@ -88,7 +88,7 @@ def read_finetune_recipe(recipe: str | Path, *, overrides: Iterable[str] = ()) -
     unless it is overridden, too.
     """
     values, source = _RECIPES.read_values(recipe)
-    overrides = list(overrides)
+    overrides = check_overrides(overrides)
     values = _fit_length(values, {each.partition("=")[0].partition(".")[0] for each in overrides})
     values = apply_overrides(values, overrides, literal="columns")
     return build_settings(FinetuneSettings, values=values, source=source)

@@ -32,6 +32,7 @@ from albert.text.tokenizer import Tokenizer
 from albert.training.distributed import DistributedContext
 
 MAX_BATCH_TOKENS = 4096
+_PRETRAINING_HEADS = {"mlm", "sop", "nsp"}
 _MAX_DIFFERING = 0.5  # of the tokens; libraries spell some special tokens differently
 
 
@@ -90,6 +91,12 @@ def load_finetuned(
     loaded = load_model(path, device=select_device(runtime.device))
     if config is None:
         assert target is not None
+        heads, names = loaded.model.heads.keys(), build_task(target).head_names
+        if names and heads <= _PRETRAINING_HEADS:
+            raise InputError(
+                f"{source}: is only pretrained (heads: {', '.join(heads) or 'none'}); run `albert finetune "
+                f"{target.task}` first, and give its --out as the model"
+            )
         target.check_outputs(str(source), loaded)
         config = target.adapt(loaded)
     task = build_task(config)

@@ -98,7 +98,7 @@ def predict(
         split: A split of a published task; test by default.
         format: The format of a table; by default that of its file name.
         depth: The number of layers to run.
-        patience: Skip the remaining layers once so many in a row agree, for models with early exits.
+        patience: Skip the remaining layers after one that agrees with so many before it (early exits).
         runtime: Device and precision.
         reporter: Receives progress and warnings.
 

@@ -81,7 +81,7 @@ class TaskPredictor(Predictor):
         Args:
             texts: Texts, or pairs as tuples of two texts.
             depth: The number of layers to run.
-            patience: Skip the remaining layers once so many in a row agree, for models with early exits.
+            patience: Skip the remaining layers after one that agrees with so many before it (early exits).
 
         Returns:
             For each text the label and the probabilities of all labels.

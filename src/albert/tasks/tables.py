@@ -8,7 +8,7 @@ import difflib
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, BinaryIO, ClassVar, Generic, TypeVar
 
@@ -101,6 +101,14 @@ class Columns(Settings):
         """Return the columns to read; those of the labels only if `is_labeled`."""
         raise NotImplementedError
 
+    def find_wanted(self, *, is_labeled: bool) -> Wanted:
+        """Return the columns to read with their keys, for the hint if one is missing."""
+        keys: dict[str, str] = {}
+        for key, names in self.model_dump().items():
+            for name in names if isinstance(names, list | tuple) else [names]:
+                keys.setdefault(name, key)
+        return replace(self.wanted(is_labeled=is_labeled), keys=keys)
+
     def build(self, row: Row, labels: Labels | None, *, is_labeled: bool) -> Example:
         """Build the example of a row, with or without its label; raise `BadRow` if it is unusable."""
         raise NotImplementedError
@@ -181,7 +189,7 @@ def iter_table(
         columns.note(example, row.line, problems)
         return Numbered(row.line, example)
 
-    wanted = columns.wanted(is_labeled=is_labeled)
+    wanted = columns.find_wanted(is_labeled=is_labeled)
     rows = iter_rows(source, wanted=wanted, problems=problems, format=format)
     return iter_good(rows, build, problems=problems)
 
@@ -191,7 +199,7 @@ def find_labels(path: PathOrUrl, columns: Columns) -> Labels | None:
     if not columns.min_labels:
         return None
     problems = Problems(str(path))  # not reported here, but when the examples are read
-    rows = iter_rows(path, wanted=columns.wanted(is_labeled=True), problems=problems)
+    rows = iter_rows(path, wanted=columns.find_wanted(is_labeled=True), problems=problems)
     names: set[str] = set()
     num_rows = 0
     for found in iter_good(rows, columns.list_labels, problems=problems):

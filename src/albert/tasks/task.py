@@ -236,7 +236,7 @@ class TaskConfig(Settings):
         yield from ()
 
     def with_patience(self, patience: int) -> Self:
-        """Skip the remaining layers once `patience` layers in a row agree."""
+        """Skip the remaining layers after one that agrees with the `patience` layers before it."""
         raise InputError(
             f"patience is {patience}, but this model has no early exits; fine-tune it with has_exits=true"
         )

@@ -36,7 +36,7 @@ from albert.model.initialization import WordMatching
 from albert.model.runtime import RuntimeSettings, build_autocast, select_device
 from albert.pretrained.folder import format_card, format_rows, load_model, load_vocabulary, save_model
 from albert.pretrained.hub import find_vocabulary_path, resolve_source
-from albert.progress import NullReporter, Reporter, format_seconds
+from albert.progress import NullReporter, Reporter, StderrReporter, format_seconds
 from albert.settings import build_settings
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
@@ -131,7 +131,7 @@ def pretrain(
         batch_size: Batch size; rescales the learning rate, the warm-up and the number of steps.
         budget: Time such as "90m" or "2h", which sets the number of steps.
         resume: Continue the run in `out` exactly where it stopped; start a new one if there is none.
-        reporter: Receives messages and progress.
+        reporter: Receives progress and messages; by default, messages are printed to stderr.
 
     Returns:
         The run folder, the settings, how the run ended, and the model folder if it finished.
@@ -214,7 +214,7 @@ def _train(
     start = time.monotonic()
     build_autocast(settings.runtime)  # rejects an unsupported precision
     with open_distributed(settings.strategy, settings.runtime.device) as context, ExitStack() as stack:
-        reporter = reporter if reporter is not None and context.is_main else NullReporter()
+        reporter = (reporter or StderrReporter()) if context.is_main else NullReporter()
         run_on_main(context, lambda: stack.enter_context(claim_run(run_dir, resume=resume)))
         objective, share = settings.examples.objective, settings.data_share
         opened = open_data(data, settings.held_out, objective=objective, share=share, reporter=reporter)

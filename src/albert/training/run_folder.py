@@ -102,6 +102,8 @@ def claim_run(run_dir: Path, *, resume: bool) -> Iterator[None]:
         others = [name for name in found if name not in known and not name.startswith(".")]
         reject_foreign(run_dir, others, what="run")
     elif not resume:
+        if (run_dir / MODEL_DIR).exists():
+            raise InputError(f"{run_dir}: this run is finished; choose another --out, or remove the folder")
         raise InputError(
             f"{run_dir}: already holds a run; add --resume to continue it, or choose another --out"
         )

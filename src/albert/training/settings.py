@@ -16,7 +16,7 @@ from albert.examples.settings import ExampleSettings
 from albert.files import read_text
 from albert.model.config import ALIASES, PRESETS, Initialization, ModelConfig, build_preset
 from albert.model.runtime import RuntimeSettings
-from albert.settings import Settings, apply_overrides, build_settings, parse_yaml
+from albert.settings import Settings, apply_overrides, build_settings, check_overrides, parse_yaml
 from albert.training.schedules import Curriculum, ScheduleSettings, Stages
 
 Strategy = Literal["ddp", "fsdp"]
@@ -250,7 +250,7 @@ def read_recipe(
     if batch_size is not None:
         settings = build_settings(PretrainSettings, values=_expand_model(values), source=source)
         values = _merge(values, _rescale(settings, batch_size))
-    overrides = list(overrides)
+    overrides = check_overrides(overrides)
     if any(override.startswith(f"model.{_PRESET}=") for override in overrides):
         values.pop("model", None)
     values = apply_overrides(values, overrides)

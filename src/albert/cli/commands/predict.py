@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from albert.cli import command
-from albert.progress import NullReporter
+from albert.progress import StderrReporter
 
 
 def predict(
@@ -24,7 +24,9 @@ def predict(
     ] = None,
     split: Annotated[str | None, Option(help="Split of the task folder. [default: test]")] = None,
     depth: command.Depth = None,
-    patience: Annotated[int | None, Option(help="Exit early when this many layers in a row agree.")] = None,
+    patience: Annotated[
+        int | None, Option(help="Exit early after a layer that agrees with this many layers before it.")
+    ] = None,
     device: command.Device = "auto",
     precision: command.PrecisionName = "float32",
 ) -> command.CommandResult:
@@ -41,7 +43,7 @@ def predict(
     stdin = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
     # On a terminal the predictions show the progress.
     is_shown = out is not None or not sys.stdout.isatty()
-    display: Any = command.ProgressDisplay() if is_shown else nullcontext(_MessageReporter())
+    display: Any = command.ProgressDisplay() if is_shown else nullcontext(StderrReporter())
     with display as reporter:
         summary = run(
             task,
@@ -66,10 +68,3 @@ def predict(
     skipped = f", {summary.num_skipped:,} rows skipped" if summary.num_skipped else ""
     text = f"{out}: {summary.num_answers:,} predictions{skipped}"
     return command.CommandResult(data, text, is_silent=out is None)
-
-
-class _MessageReporter(NullReporter):
-    """Prints messages and no progress."""
-
-    def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
