@@ -182,8 +182,9 @@ def distill(
         InputError: As `pretrain`, and if the teacher cannot be opened, or has another vocabulary while its
             tokens are compared with the student's.
 
-    >>> done = albert.distill("mini", teacher="folder", data="texts", out="run", budget="30m")
-    >>> vectors = albert.load("run").embed(["a text", "another"])
+    >>> small = ["num_steps=2", "examples.max_length=32", "batch_size=16"]  # a trial
+    >>> done = albert.distill("mini", teacher="run", data="corpus", out="small", overrides=small)
+    >>> vectors = albert.load("small").embed(["a text", "another"])
     """
     source = resolve_source(teacher).resolve()
     settings = read_recipe(recipe, overrides=overrides, batch_size=batch_size, job="distill")
