@@ -73,7 +73,7 @@ SECTIONS = (
         "The same as the commands `pretrain` and `finetune`: see [pretraining.md](pretraining.md) and "
         "[finetuning.md](finetuning.md).",
         (
-            "training.pretrain: pretrain PretrainResult",
+            "training.pretrain: pretrain distill PretrainResult",
             "tasks.finetune: finetune FinetuneResult FinetuneScores",
             "training.loop: LoopOutcome Progress",
             "progress: Reporter",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from albert.tasks.evaluate import evaluate
     from albert.tasks.finetune import finetune
     from albert.tasks.predictor import TaskPredictor, load
-    from albert.training.pretrain import pretrain
+    from albert.training.pretrain import distill, pretrain
 
 __version__ = "0.1.0"
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "SequenceEncoder",
     "TaskPredictor",
     "__version__",
+    "distill",
     "evaluate",
     "finetune",
     "load",
@@ -32,6 +33,7 @@ _MODULES = {
     "Predictor": "albert.inference.predictor",
     "load_encoder": "albert.inference.sequence_encoder",
     "SequenceEncoder": "albert.inference.sequence_encoder",
+    "distill": "albert.training.pretrain",
     "pretrain": "albert.training.pretrain",
     "finetune": "albert.tasks.finetune",
     "evaluate": "albert.tasks.evaluate",

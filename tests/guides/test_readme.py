@@ -62,6 +62,11 @@ TABLE = {
     "albert corpus show": Filling("corpus", more="max_length=40"),
     "albert corpus overlap": Filling("corpus questions.txt"),
     "albert pretrain": Filling("corpus run", less={"--budget 1h": FEW_STEPS}),
+    "albert distill": Filling(
+        "run texts student",
+        more="num_steps=2 num_evaluations=1 held_out.num_examples=16 num_workers=0 examples.max_length=32 "
+        "batch_size=16",
+    ),
     "albert evaluate pretraining": Filling("run corpus", more="--examples 8"),
     "albert finetune sst-2": Filling("run glue tuned", less={"--seeds 5": "--seeds 2"}, more=ONE_EPOCH),
     "albert finetune classification": Filling(more=ONE_EPOCH),

@@ -36,13 +36,20 @@ COMMANDS = {
     "corpus show": "corpus",
     "corpus overlap": "corpus",
     "pretrain": "pretrain",
+    "distill": "distill",
     "finetune": "finetune",
     "evaluate": "evaluate",
     "predict": "predict",
     "study": "study",
     "doctor": "doctor",
 }
-SAVING_COMMANDS = {"corpus prepare", "pretrain", "finetune", "study"}  # they handle SIGTERM themselves
+SAVING_COMMANDS = {
+    "corpus prepare",
+    "pretrain",
+    "distill",
+    "finetune",
+    "study",
+}  # they handle SIGTERM themselves
 GROUPS = {
     "vocab": "Train a vocabulary, or tokenize texts.",
     "corpus": "Prepare a corpus for pretraining, or inspect one.",

@@ -72,6 +72,11 @@ class Corpus:
         return _open_range, (self.folder, self.sentences, self.url)
 
 
+def is_corpus(location: PathOrUrl) -> bool:
+    """Whether this is the folder of a prepared corpus, or a URL."""
+    return is_url(location) or (Path(location) / MANIFEST_NAME).is_file()
+
+
 def open_corpus(
     location: PathOrUrl, *, fingerprint: str | None = None, reporter: Reporter | None = None
 ) -> Corpus:

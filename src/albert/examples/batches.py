@@ -6,7 +6,7 @@ Shapes: T tokens, B sequences, M masked positions.
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -113,6 +113,60 @@ class ExampleSource:
         return [share for batch in batches for share in cut_batch(batch, max_tokens=max_tokens)]
 
 
+@dataclass(frozen=True)
+class GroupedSource:
+    """Single texts and pairs of one corpus, in groups whose members a loss may compare with each other.
+
+    A group is a micro-batch. It is the same whatever the number of processes. The pairs are masked, the
+    single texts are not, and neither are pairs if `is_masked` is false.
+    """
+
+    pairs: ExampleSource
+    group_size: int
+    single_share: float
+    is_masked: bool = True
+
+    @property
+    def singles(self) -> ExampleSource:
+        changes = {"objective": "none", "unit": "texts", "short_share": 1.0}
+        return replace(self.pairs, settings=self.pairs.settings.model_copy(update=changes))
+
+    @property
+    def num_examples(self) -> int:
+        return self.pairs.num_examples
+
+    def build_step(
+        self, step: int, *, batch_size: int, max_tokens: int | None = None, rank: int = 0, world_size: int = 1
+    ) -> list[PretrainingBatch]:
+        """Build the groups of one step, of several processes each an equal share."""
+        parts = self.pairs.order.step(step, batch_size=batch_size)
+        size = self.group_size
+        groups = [
+            (epoch, numbers[i : i + size]) for epoch, numbers in parts for i in range(0, len(numbers), size)
+        ]
+        first, last = (number * len(groups) // world_size for number in (rank, rank + 1))
+        chosen = list(enumerate(groups))[first:last]
+        return [self._build_group(index, numbers, epoch) for index, (epoch, numbers) in chosen]
+
+    def _build_group(self, index: int, numbers: Ints, epoch: int) -> PretrainingBatch:
+        is_single = int((index + 1) * self.single_share) > int(index * self.single_share)
+        batch = (self.singles if is_single else self.pairs).build(numbers, epoch=epoch)
+        return remove_masks(batch) if is_single or not self.is_masked else batch
+
+
+def remove_masks(batch: PretrainingBatch) -> PretrainingBatch:
+    """Return a batch with its original ids and nothing to predict."""
+    none = batch.masked_M[:0]
+    return replace(batch, ids_T=restore_ids(batch), masked_M=none, targets_M=none, spans=NO_SPANS)
+
+
+def restore_ids(batch: PretrainingBatch) -> Ints:
+    """Return the ids before masking."""
+    ids_T: Ints = batch.ids_T.copy()
+    ids_T[batch.masked_M] = batch.targets_M
+    return ids_T
+
+
 def build_source(
     corpus: Corpus, tokenizer: Tokenizer, *, settings: ExampleSettings | None = None, seed: int = 0
 ) -> ExampleSource:
@@ -199,7 +253,7 @@ def cut_batch(batch: PretrainingBatch, *, max_tokens: int) -> list[PretrainingBa
 
 
 def iter_steps(
-    source: ExampleSource,
+    source: ExampleSource | GroupedSource,
     *,
     batch_size: int,
     first_step: int,

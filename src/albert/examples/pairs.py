@@ -57,8 +57,13 @@ def build_pairs(corpus: Corpus, positions: Ints, keys: Keys, settings: ExampleSe
     # For single sentences, a window of one, which is extended by a neighbor.
     wanted = np.ones_like(targets) if settings.unit == "sentences" else targets
     is_backward = uniform(derive(keys, Stream.DIRECTION)) < 0.5
-    windows = grow_windows(corpus, positions, targets=wanted, is_backward=is_backward)
+    is_single = settings.unit == "texts"
+    windows = grow_windows(
+        corpus, positions, targets=wanted, is_backward=is_backward, min_sentences=1 if is_single else 2
+    )
     split = windows.start + 1 + below(derive(keys, Stream.SPLIT), windows.num_sentences - 1)
+    if is_single:
+        split, targets = windows.end, np.full_like(targets, settings.target_tokens)  # whole sentences
     starts, middles, ends = (
         token_offsets(corpus, windows.part, sentences) for sentences in (windows.start, split, windows.end)
     )
@@ -95,7 +100,12 @@ class Windows:
 
 
 def grow_windows(
-    corpus: Corpus, positions: Ints, *, targets: Ints, is_backward: NDArray[np.bool_]
+    corpus: Corpus,
+    positions: Ints,
+    *,
+    targets: Ints,
+    is_backward: NDArray[np.bool_],
+    min_sentences: int = 2,
 ) -> Windows:
     """Grow windows from the sentence with a given token, forward or backward, up to `targets` tokens.
 
@@ -122,7 +132,7 @@ def grow_windows(
         start[here] = np.where(backward, first, more)
         corpus.release(number)
     # Extend single sentences by the neighbor in their direction, or by the other at a document boundary.
-    is_alone = end - start < 2
+    is_alone = end - start < min_sentences
     start = np.where(is_alone & is_backward, np.maximum(end - 2, low), start)
     end = np.where(is_alone, np.minimum(start + 2, high), end)
     start = np.where(is_alone, np.maximum(end - 2, low), start)

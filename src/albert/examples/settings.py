@@ -16,12 +16,13 @@ class ExampleSettings(Settings):
     """The settings of pretraining examples; the defaults are the paper's.
 
     `max_length` includes [CLS] and both [SEP]. The objective `none` makes ordered pairs without a label, so
-    that an ablation differs only in the loss. The unit `sentences` pairs two neighboring sentences.
+    that an ablation differs only in the loss. The unit `sentences` pairs two neighboring sentences; `texts`
+    makes single texts of one or more sentences.
     """
 
     max_length: Annotated[int, Field(ge=8, le=65_536)] = 512
     objective: Objective = "sop"
-    unit: Literal["segments", "sentences"] = "segments"
+    unit: Literal["segments", "sentences", "texts"] = "segments"
     masking: Literal["ngram", "token"] = "ngram"
     mask_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.15
     max_ngram: Annotated[int, Field(ge=1, le=10)] = 3
@@ -34,6 +35,8 @@ class ExampleSettings(Settings):
         total = self.replace_with_mask + self.replace_with_random
         if total > 1.0 + 1e-9:
             raise ValueError(f"replace_with_mask + replace_with_random is {total:.3g}; it must be at most 1")
+        if self.unit == "texts" and self.objective != "none":
+            raise ValueError(f"objective {self.objective} needs pairs, and unit=texts makes single texts")
         return self
 
     @property

@@ -175,6 +175,10 @@ def _build_pair_head(config: ModelConfig, num_labels: int) -> nn.Module:
     return ClassificationHead(config, num_labels, dropout=0.0)
 
 
+def _build_teacher_map(config: ModelConfig, width: int) -> nn.Module:
+    return nn.Linear(config.hidden_size, width, bias=False)
+
+
 HEADS: dict[str, HeadType] = {
     "mlm": HeadType(lambda config, _: MaskedLMHead(config), 1, is_pooled=False),
     "sop": HeadType(_build_pair_head, 2, is_pooled=True),
@@ -185,6 +189,8 @@ HEADS: dict[str, HeadType] = {
     "span": HeadType(lambda config, _: SpanHead(config), 2, is_pooled=False),
     "beam_span": HeadType(lambda config, _: BeamSpanHead(config), 2, is_pooled=False),
     "choice": HeadType(ClassificationHead, 1, is_pooled=True),
+    # Only while a student is distilled whose teacher has another width.
+    "teacher_map": HeadType(_build_teacher_map, None, is_pooled=False, counted="weight"),
 }
 # Heads by name, with the number of outputs if it is chosen: {"mlm": None, "classification": 3}.
 Heads = Mapping[str, int | None]

@@ -67,17 +67,25 @@ class PretrainLosses(nn.Module):
     ) -> dict[str, tuple[Tensor, Tensor]]:
         model, device = self.model, self.model.device
         tokens = build_tokens(batch, device)
-        pair_head = self.pair_head if batch.has_labels else None
-        # The last layer is computed at these positions only; [CLS] is never masked, so they are distinct.
-        first_B = tokens.first_B if pair_head is not None else tokens.first_B[:0]
+        has_pairs = self.pair_head is not None and batch.has_labels
+        # The last layer is computed at these positions only; [CLS] is never masked, so none is repeated.
+        first_B = tokens.first_B if has_pairs else tokens.first_B[:0]
         positions_P = torch.cat([first_B, _to_tensor(batch.masked_M, device)])
         last_PD = model(tokens, depth=depth, indices_P=positions_P).last_TD
         first_BD, masked_MD = last_PD.split([len(first_B), len(batch.masked_M)])
+        return self.compute_terms(batch, masked_MD, first_BD)
+
+    def compute_terms(
+        self, batch: PretrainingBatch, masked_MD: Tensor, first_BD: Tensor
+    ) -> dict[str, tuple[Tensor, Tensor]]:
+        """Compute the losses from the last states of the masked tokens and of the first ones."""
+        model, terms = self.model, dict[str, tuple[Tensor, Tensor]]()
         # The head runs even without a masked token, because DDP waits for every gradient.
-        terms = {MLM: _sum_cross_entropy(model.mlm_logits(masked_MD), _to_tensor(batch.targets_M, device))}
-        if pair_head is not None:
-            logits_B2 = model.head(pair_head)(model.pool_first(first_BD))
-            terms[pair_head] = _sum_cross_entropy(logits_B2, _to_tensor(batch.labels_B, device))
+        targets_M = _to_tensor(batch.targets_M, model.device)
+        terms[MLM] = _sum_cross_entropy(model.mlm_logits(masked_MD), targets_M)
+        if self.pair_head is not None and batch.has_labels:
+            logits_B2 = model.head(self.pair_head)(model.pool_first(first_BD))
+            terms[self.pair_head] = _sum_cross_entropy(logits_B2, _to_tensor(batch.labels_B, model.device))
         return terms
 
 
@@ -215,16 +223,22 @@ def _average(parts: list[tuple[float, int]]) -> Score:
     return Score(mean, count, math.sqrt(squares * number / (number - 1)) / count)
 
 
+def count_tokens(corpus: Corpus) -> "np.typing.NDArray[np.int64]":
+    """Count each token of the vocabulary; of a large corpus, in parts spread over it."""
+    counts = np.zeros(corpus.manifest.vocab_size, dtype=np.int64)
+    stride = max(1, corpus.num_tokens // _MAX_COUNTED_TOKENS)
+    for index in range(0, len(corpus.parts), stride):
+        counts += np.bincount(corpus.parts[index].tokens, minlength=len(counts))
+        corpus.release(index)
+    return counts
+
+
 def measure_held_out(corpus: Corpus, source: ExampleSource, *, num_examples: int) -> tuple[int, float]:
     """Count the held-out examples (those without two sentences are dropped) and compute their unigram loss.
 
     The unigram baseline predicts each token by its frequency in the corpus.
     """
-    counts = np.zeros(corpus.manifest.vocab_size, dtype=np.int64)
-    stride = max(1, corpus.num_tokens // _MAX_COUNTED_TOKENS)  # of a large corpus, only some parts
-    for index in range(0, len(corpus.parts), stride):
-        counts += np.bincount(corpus.parts[index].tokens, minlength=len(counts))
-        corpus.release(index)
+    counts = count_tokens(corpus)
     log_shares = np.log((counts + 1.0) / (counts.sum() + len(counts)))
     num_examples_built, total, num_masked = 0, 0.0, 0
     for batch in iter_batches(source, num_examples=num_examples, max_tokens=1 << 30):

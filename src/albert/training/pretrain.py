@@ -7,7 +7,7 @@ first process alone reads and writes the run folder.
 import time
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from albert.data.corpus import Corpus, hold_out, keep_beginning, open_corpus
+from albert.data.corpus import Corpus, hold_out, is_corpus, keep_beginning, open_corpus
+from albert.data.prepare import prepare_corpus
 from albert.data.shards import VOCAB_DIR, reject_other_vocabulary
 from albert.data.storage import PathOrUrl
 from albert.errors import InputError
 from albert.examples.batches import (
     ExampleSource,
+    GroupedSource,
     PretrainingBatch,
     build_placeholder,
     build_source,
@@ -33,12 +35,29 @@ from albert.model.config import ModelConfig
 from albert.model.initialization import WordMatching
 from albert.model.runtime import RuntimeSettings, build_autocast, select_device
 from albert.pretrained.folder import format_card, format_rows, load_model, load_vocabulary, save_model
-from albert.pretrained.hub import resolve_source
+from albert.pretrained.hub import find_vocabulary_path, resolve_source
 from albert.progress import NullReporter, Reporter, StderrReporter, format_seconds
 from albert.settings import build_settings
 from albert.text.folder import load_tokenizer
 from albert.text.tokenizer import Tokenizer
-from albert.training.distributed import DistributedContext, open_distributed, raise_together, run_on_main
+from albert.training.distillation import (
+    TEACHER_MAP,
+    DistillationLosses,
+    DistillationTeacher,
+    complete_student,
+    evaluate_distillation,
+    group_examples,
+    list_student_heads,
+    load_teacher,
+    start_student,
+)
+from albert.training.distributed import (
+    DistributedContext,
+    is_first_process,
+    open_distributed,
+    raise_together,
+    run_on_main,
+)
 from albert.training.loop import Job, LoopOutcome, Progress, fetch_weights, load_best, load_newest, run_job
 from albert.training.losses import (
     MLM,
@@ -52,6 +71,7 @@ from albert.training.losses import (
 )
 from albert.training.run_folder import (
     BEST_DIR,
+    CORPUS_DIR,
     FREE_KEYS,
     MODEL_DIR,
     STEPS_ARE_SAVED,
@@ -64,7 +84,7 @@ from albert.training.run_folder import (
     write_run,
 )
 from albert.training.schedules import Curriculum
-from albert.training.settings import HeldOutSettings, PretrainSettings, read_recipe
+from albert.training.settings import DistillationSettings, HeldOutSettings, PretrainSettings, read_recipe
 from albert.training.step import Objective
 from albert.training.timing import freeze_steps, parse_duration
 
@@ -124,16 +144,84 @@ def pretrain(
     >>> print(done.outcome.progress.figures["mlm_loss"])
     >>> model = albert.load("run")
     """
-    start = time.monotonic()
     settings = read_recipe(recipe, overrides=overrides, batch_size=batch_size)
+    return _train(settings, data=data, run_dir=Path(out), budget=budget, resume=resume, reporter=reporter)
+
+
+def distill(
+    recipe: str | Path,
+    *,
+    teacher: str | Path,
+    data: str | Path,
+    out: str | Path,
+    vocab: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    batch_size: int | None = None,
+    budget: str | None = None,
+    resume: bool = False,
+    reporter: Reporter | None = None,
+) -> PretrainResult:
+    """Train a student to follow a trained teacher.
+
+    Args:
+        recipe: Name of a recipe, such as "mini", or path of a YAML file.
+        teacher: Folder or name of the teacher: an ALBERT, a BERT, or a model of sentence-transformers.
+        data: Prepared corpus, or a file or folder of text, which is prepared in OUT/corpus.
+        out: Run folder; `albert.load(out)` opens its model.
+        vocab: Vocabulary of the student if `data` is text; by default the teacher's.
+        overrides: Settings to change (`PretrainSettings`), as in "distillation.mlm_weight=0.2".
+        batch_size: Batch size; rescales the learning rate, the warm-up and the number of steps.
+        budget: Time such as "90m" or "2h", which sets the number of steps.
+        resume: Continue the run in `out` exactly where it stopped; start a new one if there is none.
+        reporter: Receives messages and progress.
+
+    Returns:
+        The run folder, the settings, how the run ended, and the model folder if it finished.
+
+    Raises:
+        InputError: As `pretrain`, and if the teacher cannot be opened, or has another vocabulary while its
+            tokens are compared with the student's.
+
+    >>> small = ["num_steps=2", "examples.max_length=32", "batch_size=16"]  # a trial
+    >>> done = albert.distill("mini", teacher="run", data="corpus", out="small", overrides=small)
+    >>> vectors = albert.load("small").embed(["a text", "another"])
+    """
+    source = resolve_source(teacher).resolve()
+    settings = read_recipe(recipe, overrides=overrides, batch_size=batch_size, job="distill")
+    distillation = (settings.distillation or DistillationSettings()).model_copy(
+        update={"teacher": str(source)}
+    )
+    settings = settings.model_copy(update={"distillation": distillation})
+    if not is_corpus(data):
+        prepared = Path(out) / CORPUS_DIR
+        known = find_vocabulary_path(str(vocab)) if vocab is not None else source
+        if is_first_process():
+            prepare_corpus([data], vocab=known, out=prepared, reporter=reporter)
+        data = prepared
+    elif vocab is not None:
+        raise InputError(f"{data}: is a prepared corpus, which has its vocabulary; omit --vocab")
+    return _train(settings, data=data, run_dir=Path(out), budget=budget, resume=resume, reporter=reporter)
+
+
+def _train(
+    settings: PretrainSettings,
+    *,
+    data: str | Path,
+    run_dir: Path,
+    budget: str | None,
+    resume: bool,
+    reporter: Reporter | None,
+) -> PretrainResult:
+    start = time.monotonic()
     build_autocast(settings.runtime)  # rejects an unsupported precision
-    run_dir = Path(out)
     with open_distributed(settings.strategy, settings.runtime.device) as context, ExitStack() as stack:
         reporter = (reporter or StderrReporter()) if context.is_main else NullReporter()
         run_on_main(context, lambda: stack.enter_context(claim_run(run_dir, resume=resume)))
         objective, share = settings.examples.objective, settings.data_share
         opened = open_data(data, settings.held_out, objective=objective, share=share, reporter=reporter)
         reject_different_copies(opened, context)
+        if settings.distillation is not None:
+            opened = replace(opened, teacher=load_teacher(settings.distillation, opened.tokenizer))
         # Only the first process looks: on a network file system the others would cache a missing file.
         if context.gather(has_run(run_dir) if context.is_main else None)[0]:
             run_on_main(context, lambda: _check_run(run_dir, settings, opened, budget, reporter))
@@ -145,7 +233,7 @@ def pretrain(
         free = {key: getattr(settings, key) for key in _FREE if key != "num_steps"}
         settings = _move_held_out(started, settings).model_copy(update=free)
         newest = load_newest(run_dir, reporter=reporter, context=context)
-        model = build_pretrain_model(settings, is_resumed=newest is not None)
+        model = build_pretrain_model(settings, opened, is_resumed=newest is not None)
         job = PretrainJob(model, settings, opened, context)
         outcome = run_job(job, run_dir=run_dir, newest=newest, reporter=reporter, context=context)
         if outcome.is_finished:
@@ -175,14 +263,14 @@ def _start_run(
     context: DistributedContext,
 ) -> None:
     """Choose the number of steps, check everything, then write settings and metadata."""
-    settings = resolve_model(_resolve_path(settings), data.tokenizer)
+    settings = resolve_model(_resolve_path(settings), data.tokenizer, teacher=data.teacher)
     recipe_steps, seconds = settings.num_steps, None if budget is None else parse_duration(budget)
     if seconds is not None:
-        timed = PretrainJob(build_pretrain_model(settings), settings, data, context)
+        timed = PretrainJob(build_pretrain_model(settings, data), settings, data, context)
         settings = freeze_steps(timed, run_dir, seconds=seconds, start=start, reporter=reporter)
 
     def check_and_write() -> None:
-        job = PretrainJob(build_pretrain_model(settings), settings, data)
+        job = PretrainJob(build_pretrain_model(settings, data, is_resumed=True), settings, data)
         dropped, objective = job.check(), settings.examples.objective
         if dropped > 0.1:
             reporter.say(
@@ -201,6 +289,7 @@ def _start_run(
             num_threads=torch.get_num_threads(),
             budget_seconds=seconds,
             recipe_steps=recipe_steps,
+            teacher=None if data.teacher is None else data.teacher.fingerprint,
         )
         write_run(run_dir, settings, metadata)
 
@@ -221,6 +310,9 @@ def _check_run(
             raise InputError(
                 f"{corpus.name}: is not the corpus that {run_dir} was started with; give {metadata.data}"
             )
+    if data.teacher is not None and data.teacher.fingerprint != metadata.teacher:
+        first = settings.distillation and settings.distillation.teacher
+        raise InputError(f"{run_dir}: was started with another teacher; give {first}")
     if budget is not None or (metadata.budget_seconds is None and given.num_steps != settings.num_steps):
         reporter.say(f"Keeping the {settings.num_steps:,} steps that the run was started with")
 
@@ -230,12 +322,15 @@ def _resolve_like(
 ) -> PretrainSettings:
     """Resolve the given settings as those of the run were resolved."""
     given = _move_held_out(given, settings)
+    if given.distillation is not None and settings.distillation is not None:  # the content is compared
+        moved = given.distillation.model_copy(update={"teacher": settings.distillation.teacher})
+        given = given.model_copy(update={"distillation": moved})
     if metadata.budget_seconds is not None:
         # Warm-up is a share of the steps that the recipe had then.
         num_steps = metadata.recipe_steps or given.num_steps
         given = given.model_copy(update={"num_steps": num_steps}).with_warmup_share()
     if given.init_from is None:
-        return resolve_model(given, data.tokenizer)
+        return resolve_model(given, data.tokenizer, teacher=data.teacher)
     # The folder may be gone by now: the run has its own weights.
     is_same = str(Path(given.init_from).resolve()) == settings.init_from
     given = given.model_copy(update={"init_from": settings.init_from}) if is_same else _resolve_path(given)
@@ -264,12 +359,13 @@ def _move_held_out(settings: PretrainSettings, other: PretrainSettings) -> Pretr
 
 @dataclass(frozen=True)
 class PretrainData:
-    """The full corpus, the part to train on, the held-out part, and the tokenizer."""
+    """The full corpus, the part to train on, the held-out part, the tokenizer, and perhaps a teacher."""
 
     corpus: Corpus
     train: Corpus
     held_out: Corpus
     tokenizer: Tokenizer
+    teacher: DistillationTeacher | None = None
 
 
 def open_data(
@@ -297,9 +393,16 @@ def open_data(
     return PretrainData(corpus, train, held_out, tokenizer)
 
 
-def resolve_model(settings: PretrainSettings, tokenizer: Tokenizer) -> PretrainSettings:
-    """Complete the model's config with the vocabulary of the corpus, or with the config of `init_from`."""
+def resolve_model(
+    settings: PretrainSettings, tokenizer: Tokenizer, *, teacher: DistillationTeacher | None = None
+) -> PretrainSettings:
+    """Complete the model's config with the vocabulary of the corpus, or with the config of `init_from`.
+
+    A student takes from its teacher what the recipe leaves open.
+    """
     model = settings.model
+    if teacher is not None:
+        model = complete_student(model, teacher.model.config)
     if settings.init_from is not None:
         model = _resolve_warm_start(settings.init_from, model, tokenizer)
     elif model is None:
@@ -338,16 +441,24 @@ def _resolve_warm_start(source: str, given: ModelConfig | None, tokenizer: Token
     return config.model_copy(update=changes)
 
 
-def build_pretrain_model(settings: PretrainSettings, *, is_resumed: bool = False) -> AlbertModel:
-    """Build the model on its device, with the weights of the seed or of `init_from`."""
+def build_pretrain_model(
+    settings: PretrainSettings, data: PretrainData | None = None, *, is_resumed: bool = False
+) -> AlbertModel:
+    """Build the model on its device, with the weights of the seed, of `init_from` or from a teacher."""
     assert settings.model is not None, "call resolve_model first"
-    heads = list_heads(pair_head=settings.examples.pair_objective)
+    pair_head, distillation = settings.examples.pair_objective, settings.distillation
+    heads: dict[str, int | None] = {**list_heads(pair_head=pair_head)}
+    teacher = None if data is None else data.teacher
+    if teacher is not None and distillation is not None:
+        heads = list_student_heads(distillation, settings.model, teacher.model.config, pair_head=pair_head)
     checkpointing = settings.gradient_checkpointing
     model = build_model(settings.model, heads=heads, seed=settings.seed, gradient_checkpointing=checkpointing)
     settings.initialization.apply(model)
     if settings.init_from is not None and not is_resumed:
         pretrained = load_model(settings.init_from, heads=heads, seed=settings.seed).model
         model.load_state_dict(pretrained.state_dict())
+    elif data is not None and teacher is not None and distillation is not None and not is_resumed:
+        start_student(model, teacher, data.train, distillation)
     model.to(select_device(settings.runtime.device))
     if settings.is_compiled:
         model.encoder.compile(dynamic=True)
@@ -379,6 +490,13 @@ class PretrainJob(Job[PretrainingBatch]):
     @cached_property
     def objective(self) -> Objective[PretrainingBatch]:
         table = build_token_table(self.data.tokenizer)
+        if self.teacher_losses is not None:
+            return Objective(
+                names=tuple(self.teacher_losses.weights),
+                count=self.teacher_losses.count,
+                placeholder=cache(lambda: build_placeholder(table, has_labels=self.pair_head is not None)),
+                weights=self.teacher_losses.weights,
+            )
         return Objective(
             names=tuple(list_heads(pair_head=self.pair_head)),
             count=lambda batch: count_terms(batch, pair_head=self.pair_head),
@@ -386,7 +504,8 @@ class PretrainJob(Job[PretrainingBatch]):
         )
 
     def check(self) -> float:
-        """Check that the corpus fills one batch; return the share of examples that are dropped."""
+        """Check the losses and that the corpus fills a batch; return the share of dropped examples."""
+        self.build_network()
         for shape, _ in self.curriculum.list_shapes():
             num_examples = self._build_source(shape.length).num_examples
             if num_examples < shape.batch_size:
@@ -399,8 +518,15 @@ class PretrainJob(Job[PretrainingBatch]):
         batches = self._build_source(first.length).build_step(0, batch_size=first.batch_size)
         return sum(batch.num_dropped for batch in batches) / first.batch_size
 
+    @cached_property
+    def teacher_losses(self) -> DistillationLosses | None:
+        teacher, settings = self.data.teacher, self.settings.distillation
+        if teacher is None or settings is None:
+            return None
+        return DistillationLosses(self.model, pair_head=self.pair_head, teacher=teacher, settings=settings)
+
     def build_network(self) -> PretrainLosses:
-        return PretrainLosses(self.model, pair_head=self.pair_head)
+        return self.teacher_losses or PretrainLosses(self.model, pair_head=self.pair_head)
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         optimizer = super().build_optimizer()
@@ -416,7 +542,7 @@ class PretrainJob(Job[PretrainingBatch]):
             while end < self.num_steps and self.curriculum.find(end).stage == shape.stage:
                 end = self.curriculum.find_end(end)
             yield from iter_steps(
-                self._build_source(shape.length),
+                self._build_step_source(shape.length),
                 batch_size=shape.batch_size,
                 first_step=step - shape.first_step,
                 num_steps=end - step,
@@ -430,6 +556,10 @@ class PretrainJob(Job[PretrainingBatch]):
     def _build_source(self, length: int) -> ExampleSource:
         examples = self.settings.examples.model_copy(update={"max_length": length})
         return build_source(self.data.train, self.data.tokenizer, settings=examples, seed=self.settings.seed)
+
+    def _build_step_source(self, length: int) -> ExampleSource | GroupedSource:
+        source, settings = self._build_source(length), self.settings.distillation
+        return source if settings is None else group_examples(source, settings)
 
     def find_options(self, step: int) -> dict[str, Any]:
         return {"depth": self.curriculum.find(step).depth}
@@ -451,6 +581,8 @@ class PretrainJob(Job[PretrainingBatch]):
 
     def evaluate(self, step: int) -> dict[str, float]:
         depth = self.curriculum.find(max(step, 1) - 1).depth  # the one trained last
+        if self.teacher_losses is not None:
+            return self.evaluate_part(depth=depth, num_examples=self.settings.held_out.num_examples)
         scores = self.evaluate_objective(self.settings.examples.objective, depth=depth)
         figures = {f"{MLM}_loss": scores.mlm_loss.mean, f"{MLM}_accuracy": scores.mlm_accuracy.mean}
         if scores.pair_accuracy is not None:
@@ -461,6 +593,17 @@ class PretrainJob(Job[PretrainingBatch]):
             pairs = self.evaluate_objective(other, depth=depth).pair_accuracy
             figures |= {} if pairs is None else {f"{other}_accuracy": pairs.mean}
         return figures
+
+    def evaluate_part(self, *, depth: int, num_examples: int) -> dict[str, float]:
+        """Evaluate the training objective on the first held-out examples."""
+        objective, settings = self.settings.examples.objective, self.settings.distillation
+        if self.teacher_losses is None or settings is None:
+            scores = self.evaluate_objective(objective, depth=depth, num_examples=num_examples)
+            return {f"{MLM}_loss": scores.mlm_loss.mean}
+        source = group_examples(self.build_held_out(objective), settings)
+        return evaluate_distillation(
+            self.teacher_losses, source, num_examples=num_examples, context=self.context
+        )
 
     def evaluate_objective(self, objective: str, *, depth: int, num_examples: int = 0) -> PassScores:
         source, limit = self.build_held_out(objective), self.settings.micro_batch_tokens
@@ -474,7 +617,9 @@ class PretrainJob(Job[PretrainingBatch]):
         return build_held_out_source(held_out, tokenizer, self.settings.examples, objective=objective)
 
     def score(self, figures: dict[str, float]) -> float:
-        return figures[f"{MLM}_loss"]
+        if self.teacher_losses is None:
+            return figures[f"{MLM}_loss"]
+        return sum(weight * figures[f"{name}_loss"] for name, weight in self.teacher_losses.weights.items())
 
 
 def _write_models(
@@ -487,13 +632,16 @@ def _write_models(
 ) -> None:
     """Write the model of the last step, and that of the best step if it is another one."""
     on_cpu = {"runtime": RuntimeSettings(device="cpu"), "is_compiled": False}
-    model = build_pretrain_model(job.settings.model_copy(update=on_cpu), is_resumed=True).eval()
+    model = build_pretrain_model(job.settings.model_copy(update=on_cpu), job.data, is_resumed=True).eval()
+    if TEACHER_MAP in model.heads:
+        del model.heads[TEACHER_MAP]
     weights: dict[str, dict[str, Tensor] | None] = {MODEL_DIR: last}
     if progress.best_step not in (None, progress.step):
         weights[BEST_DIR] = load_best(run_dir, progress.best_step, names=last, reporter=reporter)
     for name, content in weights.items():
         if content is not None:
-            model.load_state_dict(content)
+            kept = {key: tensor for key, tensor in content.items() if f".{TEACHER_MAP}." not in key}
+            model.load_state_dict(kept)
             with writing_to(run_dir / name, hint=STEPS_ARE_SAVED):
                 save_model(run_dir / name, model, tokenizer=job.data.tokenizer, card=card)
 

@@ -43,6 +43,7 @@ TENSORBOARD_DIR = "tensorboard"
 CHECKPOINTS_DIR = "checkpoints"
 MODEL_DIR = "model"
 BEST_DIR = "best"
+CORPUS_DIR = "corpus"  # that `albert distill` prepared from texts
 STEPS_ARE_SAVED = "all steps are saved: free some space and use --resume"
 # Settings that may change when a run is resumed, because they do not affect the weights.
 FREE_KEYS = frozenset({"strategy", "log_every", "save_minutes", "num_checkpoints", "has_tensorboard"})
@@ -75,6 +76,7 @@ class PretrainMetadata(RunMetadata):
     num_held_out: int | None = None  # held-out examples; documents of a single sentence make none
     budget_seconds: float | None = None
     recipe_steps: int | None = None  # before a budget changed the number of steps
+    teacher: str | None = None  # a hash of its weights
 
 
 S = TypeVar("S", bound=Settings)
@@ -96,7 +98,7 @@ def claim_run(run_dir: Path, *, resume: bool) -> Iterator[None]:
     if not has_run(run_dir):
         # A killed process leaves a lock and perhaps settings; settings without a lock are not a run's.
         found = require_folder(run_dir)
-        known = {LOCK_NAME, SETTINGS_NAME} if LOCK_NAME in found else set()
+        known = {LOCK_NAME, SETTINGS_NAME, CORPUS_DIR} if LOCK_NAME in found else {CORPUS_DIR}
         others = [name for name in found if name not in known and not name.startswith(".")]
         reject_foreign(run_dir, others, what="run")
     elif not resume:

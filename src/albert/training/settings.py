@@ -22,6 +22,7 @@ from albert.training.schedules import Curriculum, ScheduleSettings, Stages
 Strategy = Literal["ddp", "fsdp"]
 OptimizerName = Literal["lamb", "adamw", "muon"]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+Weight = Annotated[float, Field(ge=0.0)]
 _PRESET = "preset"
 
 
@@ -117,6 +118,49 @@ class HeldOutSettings(Settings):
     evaluates_both: bool = False
 
 
+class DistillationSettings(Settings):
+    """A teacher, and what a student learns from it; a weight of 0 leaves a loss out.
+
+    A student starts from the mean of the teacher's layers that each block stands for, or from one of them
+    (`init`). Of all examples, `single_share` are single texts without masks and the rest are pairs, which are
+    masked if `mlm_weight` is not 0. Groups of `group_size` examples are compared with each other. `layers`
+    matches layers of the student with the teacher's, [[3, 6]]; by default all at the same share of the depth.
+    `exit_depths` are numbers of layers that the student is to be used with besides all of them.
+    """
+
+    teacher: str | None = None
+    init: Literal["mean", "first", "middle", "last", "none"] = "mean"
+    hidden_weight: Weight = 1.0
+    relation_weight: Weight = 0.0
+    embedding_weight: Weight = 2.0
+    similarity_weight: Weight = 20.0
+    exit_weight: Weight = 1.0
+    mlm_weight: Weight = 0.0
+    pair_weight: Weight = 0.0
+    layers: tuple[tuple[int, int], ...] | None = None
+    exit_depths: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    num_relation_heads: PositiveInt = 12
+    single_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.65
+    group_size: Annotated[int, Field(ge=2)] = 16
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> "DistillationSettings":
+        if self.pair_weight and not self.mlm_weight:
+            raise ValueError(f"pair_weight {self.pair_weight} needs pairs with masks; set mlm_weight above 0")
+        if not any((self.hidden_weight, self.relation_weight, self.embedding_weight, self.similarity_weight)):
+            raise ValueError("all weights of the teacher's losses are 0; set hidden_weight or another one")
+        return self
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights of the losses that are not 0; that of the sentence head is `pair`."""
+        losses = ("hidden", "relation", "embedding", "similarity", "exit", "mlm", "pair")
+        weights = {name: float(getattr(self, f"{name}_weight")) for name in losses}
+        if not self.exit_depths:
+            del weights["exit"]
+        return {name: weight for name, weight in weights.items() if weight}
+
+
 class PretrainSettings(LoopSettings):
     """Settings of pretraining, as in a recipe.
 
@@ -130,6 +174,7 @@ class PretrainSettings(LoopSettings):
         data_share: Train on this share of the corpus only, from its beginning (table 7).
         position_init: How position embeddings are initialized; sinusoidal draws waves.
         num_matching_heads: The number of heads of each block that are kept to attending to the same word.
+        distillation: A teacher to learn from.
         num_workers: The number of processes that build batches; 0 builds them in the training process.
     """
 
@@ -145,6 +190,7 @@ class PretrainSettings(LoopSettings):
     data_share: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     position_init: Literal["normal", "sinusoidal"] = "normal"
     num_matching_heads: Annotated[int, Field(ge=0)] = 0
+    distillation: DistillationSettings | None = None
     num_workers: Annotated[int, Field(ge=0, le=256)] = 1
 
     @model_validator(mode="after")
@@ -157,6 +203,11 @@ class PretrainSettings(LoopSettings):
                 raise ValueError(
                     f"length_schedule has a stage of {stage.value} tokens; the range is 8 to {full}"
                 )
+        if self.distillation is not None and self.batch_size % self.distillation.group_size:
+            raise ValueError(
+                f"batch_size {self.batch_size} is not a multiple of distillation.group_size "
+                f"{self.distillation.group_size}"
+            )
         if self.num_matching_heads and self.strategy == "fsdp":
             number = self.num_matching_heads
             raise ValueError(f"num_matching_heads {number} needs strategy ddp: fsdp shards the matrices")
@@ -188,14 +239,14 @@ class PretrainSettings(LoopSettings):
 
 
 def read_recipe(
-    recipe: str | Path, *, overrides: Iterable[str] = (), batch_size: int | None = None
+    recipe: str | Path, *, overrides: Iterable[str] = (), batch_size: int | None = None, job: str = "pretrain"
 ) -> PretrainSettings:
-    """Read a pretraining recipe and apply the overrides.
+    """Read a recipe of pretraining or of another job (distill) and apply the overrides.
 
     Another `batch_size` multiplies the learning rate by √(B/B₀) and the steps by B₀/B; warm-up keeps its
     share. `model.preset` names a shape that the other keys of `model` change.
     """
-    values, source = RecipeFolder("pretrain").read_values(recipe)
+    values, source = RecipeFolder(job).read_values(recipe)
     if batch_size is not None:
         settings = build_settings(PretrainSettings, values=_expand_model(values), source=source)
         values = _merge(values, _rescale(settings, batch_size))

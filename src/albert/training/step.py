@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -23,12 +23,14 @@ _MIN_SEEN = 50  # losses before a spike can be detected
 class Objective(Generic[B]):
     """The names of a batch's losses, and their numbers of predictions, counted before the model runs.
 
-    A process with fewer micro-batches than another one runs the `placeholder` with a loss of weight 0.
+    A process with fewer micro-batches than another one runs the `placeholder` with a loss of weight 0. The
+    loss of a step is the sum of the mean losses, each times its weight (1 by default).
     """
 
     names: tuple[str, ...]
     count: Callable[[B], Mapping[str, int]]
     placeholder: Callable[[], B]
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,11 @@ class TrainStep(Generic[B]):
             with self.context.accumulate(self.network, is_last=index == plan.num_micro_batches - 1):
                 with self.autocast():
                     terms = self.network(batch, **options)
-                parts = [total / max(plan.counts[name], 1) for name, (total, _) in terms.items()]
+                weights = self.objective.weights
+                parts = [
+                    weights.get(name, 1.0) * total / max(plan.counts[name], 1)
+                    for name, (total, _) in terms.items()
+                ]
                 if parts:
                     # Processes average their gradients; a step is a sum over all of them.
                     (torch.stack(parts).sum() * (float(is_real) * self.context.size)).backward()

@@ -144,7 +144,7 @@ def time_evaluations(job: "PretrainJob") -> float:
     with torch.inference_mode(), build_autocast(job.settings.runtime)():
         for depth in sorted(set(depths)):
             start = time.perf_counter()
-            job.evaluate_objective(objective, depth=depth, num_examples=sample)
+            job.evaluate_part(depth=depth, num_examples=sample)
             seconds[depth] = (time.perf_counter() - start) * num_examples / sample
     # The last evaluation, or each of them, has both sentence objectives.
     twice = depths if held_out.evaluates_both else depths[-1:]
