@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from sentence_transformers import SentenceTransformer
 
 import albert
 from albert.data.corpus import open_corpus
@@ -176,7 +177,10 @@ def test_the_student_comes_closer_to_its_teacher(train, tmp_path):
         "gelu",
     )  # the teacher's
     assert (config.embedding_size, config.num_hidden_groups, config.intermediate_size) == (8, 2, 16)
-    assert albert.load(tmp_path / "run").embed(["the dog went to the sea ."]).shape == (1, 24)
+    texts = ["the dog went to the sea .", "a man saw a ship"]
+    vectors = albert.load(tmp_path / "run").embed(texts)
+    theirs = SentenceTransformer(str(tmp_path / "run" / "model"), device="cpu").encode(texts)
+    np.testing.assert_allclose(vectors, theirs, atol=1e-5)  # of length 1
 
 
 @pytest.mark.parametrize(
@@ -268,3 +272,15 @@ def test_a_resumed_run_keeps_its_teacher(train, teacher_dir, tokenizer, tmp_path
     save_model(tmp_path / "other", model, tokenizer=tokenizer)
     with pytest.raises(InputError, match=str(teacher_dir)):
         train(teacher=tmp_path / "other", resume=True)
+
+
+def test_convert_shrinks_a_model(run_albert, teacher_dir, story_corpus, tmp_path):
+    words = ["convert", teacher_dir, tmp_path / "small", "embedding_size=20", "--shrink"]
+    assert "--data" in run_albert(*words).error
+    words += ["--data", story_corpus]
+    assert run_albert(*words, "intermediate_size=48").code == 0
+    sample = Tokens.from_lists([open_corpus(story_corpus).parts[0].tokens[:40].tolist()])
+    teacher, small = (load_model(folder).model for folder in (teacher_dir, tmp_path / "small"))
+    assert (small.config.embedding_size, small.config.intermediate_size) == (20, 48)
+    assert measure_distance(teacher, small, sample) < 0.5
+    assert "64" in run_albert(*words, "intermediate_size=99", "--overwrite").error

@@ -8,8 +8,10 @@ Shapes: T tokens, U of them without a mask, B sequences, D hidden width of the t
 
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from torch import Tensor, nn
 from albert.data.corpus import Corpus
 from albert.errors import InputError
 from albert.examples.batches import ExampleSource, GroupedSource, PretrainingBatch, remove_masks
-from albert.model.albert_model import AlbertModel
+from albert.model.albert_model import AlbertModel, build_model
 from albert.model.blocks import AttentionBlock
 from albert.model.config import ModelConfig
 from albert.model.tokens import Tokens
@@ -27,7 +29,7 @@ from albert.pretrained.folder import load_model, load_vocabulary
 from albert.pretrained.from_teacher import Teacher, check_shapes, init_from_teacher, transplant_words
 from albert.pretrained.hub import resolve_source
 from albert.pretrained.sentence_transformers import read_pooling
-from albert.settings import build_settings
+from albert.settings import apply_overrides, build_settings
 from albert.text.tokenizer import Encoding, Tokenizer
 from albert.training.distributed import DistributedContext
 from albert.training.losses import MLM, PretrainLosses, build_tokens, count_tokens
@@ -158,6 +160,19 @@ def group_examples(source: ExampleSource, settings: DistillationSettings) -> Gro
     """Build the groups of single texts and pairs that the settings ask for."""
     is_masked = bool(settings.mlm_weight)
     return GroupedSource(source, settings.group_size, settings.single_share, is_masked=is_masked)
+
+
+def shrink_model(path: Path, corpus: Corpus, overrides: Iterable[str]) -> AlbertModel:
+    """Build a smaller model from a trained one, as distillation starts it; `overrides` change the config."""
+    model, tokenizer = load_model(path).model, load_vocabulary(path)
+    changes = apply_overrides({}, overrides)
+    values = {**model.config.model_dump(), "has_embedding_map": None, **changes}
+    config = build_settings(ModelConfig, values=values, source="--shrink")
+    teacher = DistillationTeacher(model.requires_grad_(False), tokenizer, tokenizer, "mean")
+    has_pooler = model.pooler is not None and config.hidden_size == model.config.hidden_size
+    student = build_model(config, heads={}, has_pooler=has_pooler)
+    start_student(student, teacher, corpus, DistillationSettings())
+    return student
 
 
 def match_layers(

@@ -36,6 +36,7 @@ from albert.model.initialization import WordMatching
 from albert.model.runtime import RuntimeSettings, build_autocast, select_device
 from albert.pretrained.folder import format_card, format_rows, load_model, load_vocabulary, save_model
 from albert.pretrained.hub import find_vocabulary_path, resolve_source
+from albert.pretrained.sentence_transformers import format_sentence_files
 from albert.progress import NullReporter, Reporter, StderrReporter, format_seconds
 from albert.settings import build_settings
 from albert.text.folder import load_tokenizer
@@ -638,12 +639,15 @@ def _write_models(
     weights: dict[str, dict[str, Tensor] | None] = {MODEL_DIR: last}
     if progress.best_step not in (None, progress.step):
         weights[BEST_DIR] = load_best(run_dir, progress.best_step, names=last, reporter=reporter)
+    extras = {}
+    if job.teacher_losses is not None:  # its text vectors are trained: sentence-transformers opens it, too
+        extras = format_sentence_files(model.config, max_length=model.config.max_position_embeddings)
     for name, content in weights.items():
         if content is not None:
             kept = {key: tensor for key, tensor in content.items() if f".{TEACHER_MAP}." not in key}
             model.load_state_dict(kept)
             with writing_to(run_dir / name, hint=STEPS_ARE_SAVED):
-                save_model(run_dir / name, model, tokenizer=job.data.tokenizer, card=card)
+                save_model(run_dir / name, model, tokenizer=job.data.tokenizer, card=card, extras=extras)
 
 
 def _format_card(
