@@ -118,7 +118,7 @@ def test_a_restart_without_resume_is_rejected(launch, tmp_path):
     messages = launch(out, "num_steps=4", max_restarts=1).finish(code=1)
     errors = list_errors(messages)
     assert len(errors) == 2, messages  # one of each start
-    assert all("--resume" in line for line in errors)
+    assert all("--out" in line for line in errors)
 
 
 @pytest.mark.slow

@@ -217,7 +217,7 @@ def test_two_processes_equal_one(train, tmp_path, teacher_dir, story_corpus):
     command += ["--data", str(story_corpus), "--out", str(tmp_path / "two"), *settings]
     subprocess.run(build_torchrun(command, processes=2), check=True, capture_output=True, timeout=180)
     one, other = read_weights(tmp_path / "one"), read_weights(tmp_path / "two")
-    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
+    assert all(torch.allclose(one[name], other[name], atol=1e-4) for name in one)
 
 
 def test_text_is_prepared_with_the_teacher_s_vocabulary(train, tmp_path):
@@ -279,8 +279,10 @@ def test_convert_shrinks_a_model(run_albert, teacher_dir, story_corpus, tmp_path
     assert "--data" in run_albert(*words).error
     words += ["--data", story_corpus]
     assert run_albert(*words, "intermediate_size=48").code == 0
-    sample = Tokens.from_lists([open_corpus(story_corpus).parts[0].tokens[:40].tolist()])
+    ids = open_corpus(story_corpus).parts[0].tokens[:600].tolist()
+    sample = Tokens.from_lists([ids[i : i + 30] for i in range(0, 600, 30)])
     teacher, small = (load_model(folder).model for folder in (teacher_dir, tmp_path / "small"))
     assert (small.config.embedding_size, small.config.intermediate_size) == (20, 48)
-    assert measure_distance(teacher, small, sample) < 0.5
+    fresh = build_model(small.config, heads={}, seed=5)
+    assert measure_distance(teacher, small, sample) < 0.8 * measure_distance(teacher, fresh, sample)
     assert "64" in run_albert(*words, "intermediate_size=99", "--overwrite").error

@@ -21,7 +21,7 @@ document.querySelectorAll("table.sortable").forEach((table) => {
       if (order === "none") return body.append(...originalRows);
       head.setAttribute("aria-sort", order);
       const sign = order === "ascending" ? 1 : -1;
-      const keyed = written.map((row) => ({ row, key: read(row.cells[index]) }));
+      const keyed = originalRows.map((row) => ({ row, key: read(row.cells[index]) }));
       keyed.sort(({ key: a }, { key: b }) =>
         a.isMissing - b.isMissing || (a.isMissing ? 0 : sign * compare(a, b)));
       body.append(...keyed.map((each) => each.row));
