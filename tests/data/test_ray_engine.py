@@ -67,9 +67,14 @@ def fail(number: int) -> int:
 def test_tasks_are_distributed_and_their_errors_are_raised(cluster, monkeypatch):
     monkeypatch.setattr("albert.data.engines.MAX_RETRIES", 0)
     with build_engine("ray", address=cluster.address) as engine:
-        done = list(engine.run(locate, list(range(10))))
-        assert sorted(task for task, _ in done) == list(range(10))
-        assert len({node for _, node in done}) == len(cluster.list_all_nodes())
+        nodes: set[str] = set()
+        for _ in range(10):  # a node may need seconds to start its first worker
+            done = list(engine.run(locate, list(range(10))))
+            assert sorted(task for task, _ in done) == list(range(10))
+            nodes |= {node for _, node in done}
+            if len(nodes) == len(cluster.list_all_nodes()):
+                break
+        assert len(nodes) == len(cluster.list_all_nodes())
         for function, error in ((reject, InputError), (fail, ZeroDivisionError), (die, WorkerError)):
             with pytest.raises(error):
                 list(engine.run(function, [0, 1, 2]))
