@@ -118,17 +118,23 @@ class GroupedSource:
     """Single texts and pairs of one corpus, in groups whose members a loss may compare with each other.
 
     A group is a micro-batch. It is the same whatever the number of processes. The pairs are masked, the
-    single texts are not, and neither are pairs if `is_masked` is false.
+    single texts are not, and neither are pairs if `is_masked` is false. `replaced_share` of the tokens of
+    single texts are replaced by random ones, so that also words that are rare in the corpus are learned.
     """
 
     pairs: ExampleSource
     group_size: int
     single_share: float
     is_masked: bool = True
+    replaced_share: float = 0.0
 
     @property
     def singles(self) -> ExampleSource:
         changes = {"objective": "none", "unit": "texts", "short_share": 1.0}
+        if self.replaced_share:
+            changes |= {
+                "mask_share": self.replaced_share, "replace_with_mask": 0.0, "replace_with_random": 1.0
+            }  # fmt: skip
         return replace(self.pairs, settings=self.pairs.settings.model_copy(update=changes))
 
     @property
@@ -151,13 +157,20 @@ class GroupedSource:
     def _build_group(self, index: int, numbers: Ints, epoch: int) -> PretrainingBatch:
         is_single = int((index + 1) * self.single_share) > int(index * self.single_share)
         batch = (self.singles if is_single else self.pairs).build(numbers, epoch=epoch)
+        if is_single and self.replaced_share:
+            return remove_targets(batch)
         return remove_masks(batch) if is_single or not self.is_masked else batch
 
 
 def remove_masks(batch: PretrainingBatch) -> PretrainingBatch:
     """Return a batch with its original ids and nothing to predict."""
+    return replace(remove_targets(batch), ids_T=restore_ids(batch))
+
+
+def remove_targets(batch: PretrainingBatch) -> PretrainingBatch:
+    """Return a batch with its ids as they are and nothing to predict."""
     none = batch.masked_M[:0]
-    return replace(batch, ids_T=restore_ids(batch), masked_M=none, targets_M=none, spans=NO_SPANS)
+    return replace(batch, masked_M=none, targets_M=none, spans=NO_SPANS)
 
 
 def restore_ids(batch: PretrainingBatch) -> Ints:

@@ -158,8 +158,13 @@ def start_student(
 
 def group_examples(source: ExampleSource, settings: DistillationSettings) -> GroupedSource:
     """Build the groups of single texts and pairs that the settings ask for."""
-    is_masked = bool(settings.mlm_weight)
-    return GroupedSource(source, settings.group_size, settings.single_share, is_masked=is_masked)
+    return GroupedSource(
+        source,
+        settings.group_size,
+        settings.single_share,
+        is_masked=bool(settings.mlm_weight),
+        replaced_share=settings.replaced_share,
+    )
 
 
 def shrink_model(path: Path, corpus: Corpus, overrides: Iterable[str]) -> AlbertModel:
@@ -305,7 +310,7 @@ class DistillationLosses(PretrainLosses):
         return F.normalize(self._map(pool_mean(last_TD, tokens)), dim=1)
 
     def _compare_states(self, x_TD: Tensor, target_TD: Tensor, plain_T: Tensor) -> Tensor:
-        variance = target_TD.var(0, unbiased=False).sum()
+        variance = (target_TD - target_TD.mean(0)).square().sum() / len(target_TD)
         return (self._map(x_TD)[plain_T] - target_TD[plain_T]).square().sum() / variance
 
     def _compare_relations(self, x_TD: Tensor, target_TD: Tensor, tokens: Tokens, depth: int) -> Tensor:

@@ -123,7 +123,8 @@ class DistillationSettings(Settings):
 
     A student starts from the mean of the teacher's layers that each block stands for, or from one of them
     (`init`). Of all examples, `single_share` are single texts without masks and the rest are pairs, which are
-    masked if `mlm_weight` is not 0. Groups of `group_size` examples are compared with each other. `layers`
+    masked if `mlm_weight` is not 0; `replaced_share` of the tokens of single texts are replaced by random
+    ones, for student and teacher. Groups of `group_size` examples are compared with each other. `layers`
     matches layers of the student with the teacher's, [[3, 6]]; by default all at the same share of the depth.
     `exit_depths` are numbers of layers that the student is to be used with besides all of them.
     """
@@ -141,6 +142,7 @@ class DistillationSettings(Settings):
     exit_depths: tuple[Annotated[int, Field(ge=1)], ...] = ()
     num_relation_heads: PositiveInt = 12
     single_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.65
+    replaced_share: Annotated[float, Field(ge=0.0, le=0.5)] = 0.0
     group_size: Annotated[int, Field(ge=2)] = 16
 
     @model_validator(mode="after")
