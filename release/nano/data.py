@@ -6,7 +6,7 @@ held out, also from vocabulary training.
 
 import argparse
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
     """Write text/, vocab/, corpus/, held-out/, windows/ and, last, data.json."""
     books = split_books(args.data)
     for name, chosen in books.items():
-        _write_texts(chosen, args.out / "text" / name)
+        write_texts(chosen, args.out / "text" / name)
     vocab = _train_vocabulary(
         args.out / "text" / "train", args.out / "vocab", size=args.vocab_size, reporter=reporter
     )
@@ -107,8 +107,8 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
     metadata = {
         "vocab_size": args.vocab_size,
         "passages": args.passages,
-        "books": {name: [_describe_book(book) for book in chosen] for name, chosen in books.items()},
-        "corpora": {name: _describe_corpus(manifest) for name, manifest in manifests.items()},
+        "books": describe_books(books),
+        "corpora": {name: describe_corpus(manifest) for name, manifest in manifests.items()},
         "overlap": measure_overlap(args.out / "corpus", args.data / "glue"),
     }
     write_json(args.out / "data.json", metadata)
@@ -157,7 +157,8 @@ def cut_chapter(text: str, heading: str, *, name: str) -> tuple[str, str]:
     return "\n\n".join(rest) + "\n", "\n\n".join(chapter) + "\n"
 
 
-def _write_texts(books: Sequence[Book], folder: Path) -> None:
+def write_texts(books: Sequence[Book], folder: Path) -> None:
+    """Write the texts of books to a folder."""
     with atomic_dir(folder) as temporary_dir:
         for book in books:
             path = temporary_dir / f"{book.name}.txt"
@@ -197,12 +198,18 @@ def measure_overlap(corpus_dir: Path, glue: Path) -> list[dict[str, Any]]:
     return [{**asdict(each), "name": name} for name, each in zip(files, found, strict=True)]
 
 
+def describe_books(books: Mapping[str, Sequence[Book]]) -> dict[str, list[dict[str, Any]]]:
+    """Describe the books of each split for data.json."""
+    return {name: [_describe_book(book) for book in chosen] for name, chosen in books.items()}
+
+
 def _describe_book(book: Book) -> dict[str, Any]:
     size = book.path.stat().st_size if book.text is None else len(book.text.encode())
     attribution = None if book.attribution is None else asdict(book.attribution)
     return {"name": book.name, "num_bytes": size, "license": book.license, "attribution": attribution}
 
 
-def _describe_corpus(manifest: Manifest) -> dict[str, Any]:
+def describe_corpus(manifest: Manifest) -> dict[str, Any]:
+    """Describe a corpus for data.json."""
     counts = ("num_documents", "num_sentences", "num_tokens", "num_unknown", "num_characters", "dropped")
     return {**{name: getattr(manifest, name) for name in counts}, "vocabulary": manifest.vocabulary}

@@ -1,0 +1,1 @@
+"""The steps that make albert-mini-en (docs/release.md)."""
