@@ -18,6 +18,7 @@ TWO_MACHINES = "needs two machines"
 RESULTS = {
     "pretrain-your-language": ("run/model/model.safetensors", "run/doctor.png", "vectors.npy"),
     "continue-on-your-domain": ("corpus/manifest.json", "domain/model/model.safetensors"),
+    "distill-your-domain": ("small/model/modules.json", "small-half/model.safetensors", "query.npy"),
     "fine-tune-your-csv": ("mood/model/task.json", "scores/report.html", "answers.jsonl"),
     "question-answering": ("reader/model/task.json", "scores/report.html", "answers.jsonl"),
     "phonemes-for-speech": ("vocab/symbols.txt", "run/model/symbols.txt", "frontend.pt"),

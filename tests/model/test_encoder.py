@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from albert.errors import InputError
 from albert.inference.sequence_encoder import PaddedModel
 from albert.model.albert_model import build_model
-from albert.model.blocks import gelu_tanh, gelu_tanh_in_place
+from albert.model.blocks import attend, gelu_tanh, gelu_tanh_in_place
 from albert.model.config import build_preset
 from albert.model.tokens import Tokens, build_layout
 from tests.conftest import rejects
@@ -179,3 +179,19 @@ def test_weights_depend_on_the_seed_and_are_truncated_at_two_deviations():
 def test_a_wrong_padded_batch_is_rejected(model, changes, values):
     with rejects(InputError, *values):
         PaddedModel(model)(**{"input_ids": torch.ones(1, 4, dtype=torch.long), **changes})
+
+
+def test_gradients_of_attention_in_bf16_are_those_of_float32():
+    layout = build_layout((3, 5, 5))
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(13, 2, 8, generator=generator).bfloat16() for _ in range(3)]
+
+    def compute(dtype):
+        parts = [x.to(dtype).detach().requires_grad_() for x in inputs]
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+            mixed = attend(*parts, layout=layout)
+        mixed.float().square().sum().backward()
+        return [part.grad.float() for part in parts]
+
+    for found, expected in zip(compute(torch.bfloat16), compute(torch.float32), strict=True):
+        assert torch.allclose(found, expected, atol=0.01, rtol=0.01)

@@ -164,6 +164,18 @@ def test_groups_are_the_same_for_any_number_of_processes(story_corpus, tokenizer
         assert (tokenizer.mask_id in batch.ids_T) != single
 
 
+def test_tokens_of_single_texts_are_replaced_by_random_ones(story_corpus, tokenizer):
+    source = build_source(open_corpus(story_corpus), tokenizer, settings=ExampleSettings(max_length=40))
+    plain = GroupedSource(source, group_size=40, single_share=1.0).build_step(0, batch_size=200)
+    mixed = GroupedSource(source, 40, 1.0, replaced_share=0.2).build_step(0, batch_size=200)
+    before, after = (np.concatenate([batch.ids_T for batch in batches]) for batches in (plain, mixed))
+    is_special = np.isin(before, list(tokenizer.special_ids))
+    assert np.array_equal(before[is_special], after[is_special])
+    assert (before != after)[~is_special].mean() == pytest.approx(0.2, abs=0.03)
+    assert tokenizer.mask_id not in after
+    assert not any(len(batch.masked_M) for batch in mixed)
+
+
 def test_the_student_comes_closer_to_its_teacher(train, tmp_path):
     done = train("num_steps=60", "batch_size=16", "optimizer.learning_rate=0.003", "num_evaluations=3")
     first, *_, last = list_records(tmp_path / "run", "evaluate")
