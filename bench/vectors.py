@@ -172,7 +172,8 @@ def main(words: Sequence[str] | None = None) -> int:
         for depth in args.depth or [None]:
             shown = name if depth is None else f"{name}, {depth} layers"
             rows[shown] = score_vectors(model, sets, retrieval, depth=depth)
-    print(json.dumps(rows, indent=1) if args.json else format_table(rows), end="")
+    content = {"num_paragraphs": len(retrieval.paragraphs), "rows": rows}
+    print(json.dumps(content, indent=1) if args.json else format_table(rows), end="")
     return 0
 
 

@@ -80,15 +80,8 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
     for chart in charts:
         reporter.show("card", f"drawing {chart.name}")
         write_text(args.out / FIGURES / f"{chart.name}.svg", draw_chart(chart))
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"fmt": format, "escape_cell": _escape_cell}
-    card = environment.get_template("card.md.j2").render(
+    card = render_card(
+        Path(__file__).parent,
         run=pretraining,
         config=config,
         num_parameters=count_parameters(config).backbone,
@@ -98,7 +91,7 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
         scores=scores,
         depths=depths,
         findings=[line.replace("**", "") for line in list_findings(results, [])],
-        downstream_rows=[row for result in results for row in _list_rows(result)],
+        downstream_rows=[row for result in results for row in list_rows(result)],
         downstream_command=_read_command(args.record / "downstream" / "table.md"),
         checkpoints=checkpoints,
         predictions=read_json(args.record / "predictions.json"),
@@ -106,6 +99,19 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
     )
     write_text(args.out / CARD_NAME, card)
     return f"{args.out / CARD_NAME}: {len(card.splitlines())} lines, {len(charts)} figures"
+
+
+def render_card(folder: Path, **values: Any) -> str:
+    """Render the template `card.md.j2` of a folder."""
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"fmt": format, "escape_cell": _escape_cell}
+    return environment.get_template("card.md.j2").render(**values)
 
 
 def read_finished_run(run_dir: Path) -> FinishedRun:
@@ -126,20 +132,26 @@ def read_finished_run(run_dir: Path) -> FinishedRun:
 
 
 def list_commands(run: FinishedRun, *, recipe: str, data: Record) -> list[str]:
-    """List the commands from text to model, with every setting that matters and differs from the recipe."""
-    before = _flatten(read_recipe(recipe).model_dump(mode="json"))
-    after = _flatten(run.settings.model_dump(mode="json"))
-    changes = [
-        shlex.quote(f"{key}={json.dumps(value)}")
-        for key, value in after.items()
-        if value != before.get(key) and key not in _FILLED | FREE_KEYS
-    ]
-    held_out = ["held_out.data=DIR/held-out"] if run.settings.held_out.data is not None else []
+    """List the commands from text to model."""
     return [
         f"python -m release.nano data --data DATA --out DIR --vocab-size {data['vocab_size']} "
         f"--passages {data['passages']}",
-        " ".join([f"albert pretrain {Path(recipe).name} --data DIR/corpus --out RUN", *held_out, *changes]),
+        " ".join(
+            [f"albert pretrain {Path(recipe).name} --data DIR/corpus --out RUN", *list_changes(run, recipe)]
+        ),
         "albert convert RUN HALF --half",
+    ]
+
+
+def list_changes(run: FinishedRun, recipe: str, *, job: str = "pretrain") -> list[str]:
+    """List the settings of a run that change a weight and differ from the recipe, as typed in a shell."""
+    before = _flatten(read_recipe(recipe, job=job).model_dump(mode="json"))
+    after = _flatten(run.settings.model_dump(mode="json"))
+    held_out = ["held_out.data=DIR/held-out"] if run.settings.held_out.data is not None else []
+    return held_out + [
+        shlex.quote(f"{key}={json.dumps(value)}")
+        for key, value in after.items()
+        if value != before.get(key) and key not in _FILLED | FREE_KEYS
     ]
 
 
@@ -167,7 +179,7 @@ def read_results(folder: Path) -> list[TaskResults]:
     return collect(trials, Experiment(Path(), Path(), folder, max_train=subsets))
 
 
-def _list_rows(result: TaskResults) -> list[list[str]]:
+def list_rows(result: TaskResults) -> list[list[str]]:
     """Format one row per metric; sizes are only in the first."""
     rows: list[list[str]] = []
     train, dev = OFFICIAL_SIZES[result.task]

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the step."""
     parser.add_argument("--run", type=Path, required=True, help="the finished pretraining run")
     parser.add_argument("--held-out", type=Path, required=True, help="corpus of passages")
-    parser.add_argument("--windows", type=Path, required=True, help="the same books, not cut into passages")
+    parser.add_argument("--windows", type=Path, help="the same books, not cut into passages")
     parser.add_argument("--out", type=Path, required=True, help="scores.json; run again to resume")
     parser.add_argument("--examples", type=int, default=2000)
     parser.add_argument("--beyond", type=int, default=2, help="number of layers to try beyond the model's")
@@ -34,11 +34,11 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
         weight.data = weight.data.half().float()  # as released
     tokenizer = load_vocabulary(loaded.path)
     examples = ExampleSettings(max_length=settings.examples.max_length)
-    passages, windows = (
-        open_corpus(folder, fingerprint=tokenizer.fingerprint) for folder in (args.held_out, args.windows)
-    )
+    passages = open_corpus(args.held_out, fingerprint=tokenizer.fingerprint)
     max_depth = config.num_hidden_layers + (args.beyond if config.is_fully_shared else 0)
-    todo: dict[str, tuple[Corpus, int | None]] = {"passages": (passages, None), "windows": (windows, None)}
+    todo: dict[str, tuple[Corpus, int | None]] = {"passages": (passages, None)}
+    if args.windows is not None:
+        todo["windows"] = (open_corpus(args.windows, fingerprint=tokenizer.fingerprint), None)
     todo |= {f"depth-{depth}": (passages, depth) for depth in range(1, max_depth + 1)}
     header = {
         "weights": identify_weights(model),

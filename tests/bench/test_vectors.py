@@ -60,6 +60,6 @@ def test_bm25_prefers_rare_words():
 
 def test_a_table_has_a_row_for_each_model_and_depth(data, tiny_folder, capsys):
     assert main([str(tiny_folder), "--data", str(data), "--depth", "1", "--depth", "2", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["rows"]
     assert list(rows) == ["BM25", f"{tiny_folder}, 1 layers", f"{tiny_folder}, 2 layers"]
     assert {"sts-b", "sick", "sts2012", "similarity", "recall@1"} <= set(rows[f"{tiny_folder}, 2 layers"])

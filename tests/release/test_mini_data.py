@@ -10,14 +10,14 @@ from release.mini.data import SPEECHES, iter_synsets, run
 from tests.conftest import rejects
 
 LINES = """  1 This software and database is being provided to you
-00075174 29 v 03 exhaust 0 wash_up 1 beat 0 001 @ 00074774 v 0000 | wear out; "this work exhausts me"; "I'm beat"
+00075174 29 v 03 exhaust 0 wash_up 1 beat 0 001 @ 00074774 v 0000 | wear out; "the work exhausts me"; "hi"
 00004475 00 a 01 galore(ip) 0 000 | in great numbers
 """
 
 
 def test_a_synset_is_its_words_its_gloss_and_its_examples():
     assert list(iter_synsets(LINES)) == [
-        "exhaust, wash up, beat: wear out.\nThis work exhausts me.",
+        "exhaust, wash up, beat: wear out.\nThe work exhausts me.",
         "galore: in great numbers.",
     ]
 
