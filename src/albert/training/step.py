@@ -110,7 +110,8 @@ class TrainStep(Generic[B]):
         if skipped is None:
             for group in self.optimizer.param_groups:
                 group["lr"] = learning_rate
-            self.optimizer.step()
+            with self.autocast():  # the matrix products of Muon, four times as fast in bf16 on CPUs with AMX
+                self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         times = {"model_seconds": model_end - start, "optimizer_seconds": time.perf_counter() - model_end}
         return StepReport(learning_rate, losses, accuracies, grad_norm, skipped, plan.num_tokens, **times)
