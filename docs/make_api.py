@@ -100,7 +100,7 @@ SECTIONS = (
             "training.schedules: ScheduleSettings",
             "training.settings: HeldOutSettings",
             "training.settings: PretrainSettings",
-            "tasks.finetune_settings: FinetuneSettings",
+            "tasks.finetune_settings: FinetuneSettings TeacherSettings",
         ),
     ),
     Section(

@@ -1,7 +1,8 @@
 """Several fine-tuning runs in one launch of torchrun, whose start takes as long as a dozen of them.
 
-`python -m tests.tasks.finetune_many MODEL DATA OUT` writes OUT/TASK, OUT/early and OUT/rank-N.json; then it
-runs `albert finetune` with two seeds into OUT/seeds, and with a table that is rejected.
+`python -m tests.tasks.finetune_many MODEL DATA OUT` writes OUT/TASK, OUT/student (of DATA/teacher), OUT/early
+and OUT/rank-N.json; then it runs `albert finetune` with two seeds into OUT/seeds, and with a table that is
+rejected.
 """
 
 import json
@@ -34,8 +35,21 @@ def train_all(model: Path, data: Path, out: Path) -> dict[str, dict[str, Any]]:
         task: finetune(task, model=model, data=data / task, out=out / task, overrides=SETTINGS)
         for task in TASKS
     }
+    table = data / TASKS[0] / "dev.jsonl"
+    settings = (*SETTINGS, "rename_share=0")
+    student = finetune(
+        TASKS[0],
+        model=model,
+        data=data / TASKS[0],
+        out=out / "student",
+        overrides=settings,
+        teacher=data / "teacher",
+        unlabeled=table,
+    )
     early = finetune("classification", model=model, data=data / TASKS[0], out=out / "early", overrides=EARLY)
-    return {name: _describe(result) for name, result in {**results, "early": early}.items()}
+    return {
+        name: _describe(result) for name, result in {**results, "student": student, "early": early}.items()
+    }
 
 
 def _describe(result: FinetuneResult) -> dict[str, Any]:

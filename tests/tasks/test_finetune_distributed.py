@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from albert.pretrained.folder import load_model
+from albert.tasks.classification import ClassificationConfig
 from tests.conftest import read_tree
 from tests.tasks.finetune_many import TASKS, train_all
+from tests.tasks.finetuned_folder import write_finetuned_folder
 from tests.tasks.tables import write_rows, write_tables
 from tests.training.conftest import build_torchrun
 
@@ -31,9 +33,11 @@ class Launch:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write small tables; one context and one text of words are read in many windows."""
+def data(tiny_folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a teacher and small tables; one context and one text of words are read in many windows."""
     folder = tmp_path_factory.mktemp("data")
+    config = ClassificationConfig(task=TASKS[0], labels=("yes", "no"), max_length=16)
+    write_finetuned_folder(folder / "teacher", tiny_folder, config)
     for task in TASKS:
         write_tables(folder / task, task, num_train=40, num_dev=12)
     for split in ("train", "dev"):
@@ -73,7 +77,7 @@ def together(tiny_folder, data, tmp_path_factory: pytest.TempPathFactory) -> Lau
     return Launch(out, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [*TASKS, "student"])
 def test_two_processes_equal_one(alone, together, task):
     one, two = (load_model(out / task / "model").model.state_dict() for out in (alone[0], together.out))
     for name, weight in one.items():
@@ -90,7 +94,7 @@ def test_both_processes_stop_early_at_the_same_step(alone, together):
     assert alone[1]["early"]["num_stale"] == 2
 
 
-@pytest.mark.parametrize("name", [*TASKS, "early"])
+@pytest.mark.parametrize("name", [*TASKS, "student", "early"])
 def test_every_process_has_the_scores_and_one_writes_the_model(together, name):
     assert together.read_rank(0)[name] == together.read_rank(1)[name]
     assert (together.out / f"written-{name}").read_text() == "0"

@@ -212,7 +212,9 @@ def load_run(path: Path) -> AnyRun:
         from albert.tasks.finetune import read_finetune_run
 
         tuning, task = read_finetune_run(path)
-        inputs = ["--model", task.model, "--data", task.data, *(["--dev", task.dev] if task.dev else [])]
+        files = {"dev": task.dev, "teacher": task.teacher, "unlabeled": task.unlabeled}
+        more = [word for name, path in files.items() if path for word in (f"--{name}", path)]
+        inputs = ["--model", task.model, "--data", task.data, *more]
         arguments = ("finetune", task.task.task, *inputs, "--recipe", recipe)
         num_steps = tuning.num_steps or task.num_steps or max(1, step)
         return FinetuneRun(path, tuning, task, records, is_active, step, num_steps, 0, arguments)

@@ -109,10 +109,15 @@ class BeamSpanHead(nn.Module):
         self.dropout = config.classifier_dropout_prob
 
     def forward(
-        self, x_TD: Tensor, tokens: Tokens, *, allowed_T: Tensor, true_starts_B: Tensor
+        self, x_TD: Tensor, tokens: Tokens, *, allowed_T: Tensor, true_starts_B: Tensor | None
     ) -> SpanLogits:
-        """Compute logits; `allowed_T` marks the passage, `true_starts_B` are relative to each sequence."""
+        """Compute logits; `allowed_T` marks the passage, `true_starts_B` are relative to each sequence.
+
+        Without true starts, the ends are those of the most probable starts.
+        """
         start_T = self._start_logits(x_TD, allowed_T)
+        if true_starts_B is None:
+            true_starts_B = torch.stack([logits_L.argmax() for logits_L in start_T.split(tokens.lengths)])
         return SpanLogits(
             start_T=start_T,
             end_T=self._end_logits(x_TD, tokens, allowed_T, true_starts_B),

@@ -49,6 +49,7 @@ from albert.tasks.task import (
     TaskConfig,
     build_task_batch,
     choose_label_names,
+    compare_softmaxes,
     count_outputs,
     plot_numbers,
     require_list,
@@ -377,18 +378,35 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": len(batch.lengths)}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
-        """Compute the cross-entropy, the binary cross-entropy or the squared error.
-
-        With exits it is the weighted mean over the layers, layer i with weight i, as published; the correct
-        predictions are those of the last layer, as without exits.
-        """
+    def compute_outputs(
+        self, model: AlbertModel, batch: Batch, *, target: Tensor | None = None, depth: int | None = None
+    ) -> Tensor:
+        """Compute logits [L, B, K] after each layer that has a classifier: with exits all, otherwise one."""
         if not self.config.has_exits:
-            return {"task": self._compare(self._compute_logits(model, batch, depth=depth), batch)}
-        layers = classify_every_layer(model, batch.build_tokens(model.device), depth=depth)
-        totals, num_correct = zip(*(self._compare(logits_BK, batch) for logits_BK in layers), strict=True)
-        weights_L = torch.arange(1.0, len(layers) + 1, device=totals[0].device)
-        return {"task": (torch.stack(totals) @ weights_L / weights_L.sum(), num_correct[-1])}
+            return self._compute_logits(model, batch, depth=depth).unsqueeze(0)
+        return torch.stack(classify_every_layer(model, batch.build_tokens(model.device), depth=depth))
+
+    def compare_labels(self, outputs: Tensor, batch: Batch) -> Losses:
+        """Compute the cross-entropy, the binary cross-entropy or the squared error."""
+        return {"task": _average_layers([self._compare(logits_BK, batch) for logits_BK in outputs])}
+
+    def count_outputs(self, batch: Batch) -> int:
+        """Count the sequences, or of several labels all."""
+        is_several = self.config.label_kind == "several"
+        return len(batch.lengths) * (self.config.num_outputs if is_several else 1)
+
+    def compare_outputs(
+        self, outputs: Tensor, target: Tensor, *, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """Compare each layer with the teacher's last: softmaxes, each of several labels, or numbers."""
+        if self.config.label_kind == "number":
+            errors_LB = (outputs - target[-1]).pow(2).squeeze(-1)
+            return _average_layers([(each.sum(), (each < _TOLERANCE**2).sum()) for each in errors_LB])
+        if self.config.label_kind == "several":  # as a choice between the logits 0 and x
+            outputs, target = (torch.stack([torch.zeros_like(x), x], -1) for x in (outputs, target))
+        return _average_layers(
+            [compare_softmaxes(each, target[-1], temperature=temperature) for each in outputs]
+        )
 
     def _compare(self, logits_BK: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the summed loss and the number of correct predictions."""
@@ -600,6 +618,16 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
     def _build_features(train: Examples, dev: Examples) -> bag_of_words.Features:
         pairs = ([(each.first, each.second) for each in examples] for examples in (train, dev))
         return bag_of_words.build_features(*pairs)
+
+
+def _average_layers(terms: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Average the losses of the layers, layer i with weight i, as published for early exit.
+
+    The correct predictions are those of the last layer.
+    """
+    totals, num_correct = zip(*terms, strict=True)
+    weights_L = torch.arange(1.0, len(totals) + 1, device=totals[0].device)
+    return (torch.stack(totals) * weights_L).sum() / weights_L.sum(), num_correct[-1]
 
 
 def explain_choice(

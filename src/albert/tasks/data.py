@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from albert.tasks.catalogue import (
     find_table,
     find_trainable_task,
 )
+from albert.tasks.predict import open_input
 from albert.tasks.splits import count_shared, hold_out
 from albert.tasks.tables import Labels, check_named, read_table
 from albert.tasks.task import Example, TaskConfig
@@ -24,18 +25,20 @@ from albert.tasks.task import Example, TaskConfig
 
 @dataclass(frozen=True)
 class TaskData:
-    """The train and dev examples of a task, its config as given by the data, and warnings."""
+    """The examples of a task to train on, with and without labels, the dev set, the config, and warnings."""
 
     config: TaskConfig
     train: tuple[Example, ...]
     dev: tuple[Example, ...]
     problems: tuple[str, ...]
+    unlabeled: tuple[Example, ...] = ()
 
     @property
     def fingerprint(self) -> str:
         """The hash of all examples; a run can be resumed only with the same data."""
         digest = hashlib.sha256()
-        for example in (*self.train, "dev", *self.dev):
+        unlabeled = ("unlabeled", *self.unlabeled) if self.unlabeled else ()
+        for example in (*self.train, "dev", *self.dev, *unlabeled):
             digest.update(repr(example).encode())
         return digest.hexdigest()
 
@@ -47,9 +50,15 @@ class TaskData:
 
 
 def open_task_data(
-    name: str, data: str | Path, *, dev: str | Path | None, columns: Mapping[str, Any], dev_share: float
+    name: str,
+    data: str | Path,
+    *,
+    dev: str | Path | None,
+    columns: Mapping[str, Any],
+    dev_share: float,
+    unlabeled: str | Path | None = None,
 ) -> TaskData:
-    """Read the train and dev examples of a task.
+    """Read the examples of a task.
 
     Args:
         name: A published task or a task type.
@@ -57,20 +66,28 @@ def open_task_data(
         dev: A table for the dev set.
         columns: The columns of a table.
         dev_share: The share of a table that is held out if there is no dev set.
+        unlabeled: A table or an official file of examples whose labels are not read.
 
     Raises:
         InputError: If the data cannot be read, have no labels, or `dev` or `columns` do not apply.
     """
     definition = find_trainable_task(name)
     if isinstance(definition, TableTask):
-        return _open_tables(definition, Path(data), dev=dev, columns=columns, dev_share=dev_share)
-    if columns or dev is not None:
+        opened = _open_tables(definition, Path(data), dev=dev, columns=columns, dev_share=dev_share)
+    elif columns or dev is not None:
         extra = "columns" if columns else "--dev"
         raise InputError(
             f"{extra} does not apply to the official files of {name}; remove it, or use a task type: "
             f"{', '.join(TABLE_TASKS)}"
         )
-    return _open_published(definition, Path(data))
+    else:
+        opened = _open_published(definition, Path(data))
+    if unlabeled is None:
+        return opened
+    inputs = open_input(unlabeled, definition, columns=columns, named=columns)
+    examples = tuple(each.example for each in inputs.examples)
+    inputs.problems.check(len(examples))
+    return replace(opened, unlabeled=examples, problems=(*opened.problems, *inputs.problems.describe()))
 
 
 def _open_published(definition: TaskDefinition, data: Path) -> TaskData:

@@ -106,6 +106,7 @@ class EmbeddingConfig(TaskConfig):
 
     task_type: Literal["embedding"] = "embedding"
     is_scorable_without_labels: ClassVar[bool] = True
+    can_have_teacher: ClassVar[bool] = False
     similarity_temperature: PositiveFloat = 0.05
     min_similarity: float = 4.0
 
@@ -248,28 +249,29 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": len(batch.labels.firsts_B)}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
+    def compute_outputs(
+        self, model: AlbertModel, batch: Batch, *, target: Tensor | None = None, depth: int | None = None
+    ) -> Tensor:
+        """Compute the vector of each sequence, of length 1."""
+        tokens = batch.build_tokens(model.device)
+        parts = model(tokens, depth=depth).last_TD.float().split(tokens.lengths)
+        return F.normalize(torch.stack([part_TD.mean(0) for part_TD in parts]), dim=1)
+
+    def compare_labels(self, outputs: Tensor, batch: Batch) -> Losses:
         """Compute InfoNCE in both directions, half of each, summed.
 
         A prediction is correct if the second text is the nearest. Each process compares only its own share of
         the pairs, so `batch_size` should grow with the number of processes.
         """
-        vectors_SD = self._embed(model, batch, depth=depth)
         num_pairs = len(batch.labels.firsts_B)
-        with torch.autocast(vectors_SD.device.type, enabled=False):  # a cosine in bf16 has two digits
-            cosines_BB = vectors_SD[:num_pairs] @ vectors_SD[num_pairs:].T
+        with torch.autocast(outputs.device.type, enabled=False):  # a cosine in bf16 has two digits
+            cosines_BB = outputs[:num_pairs] @ outputs[num_pairs:].T
         is_masked_BB = batch.labels.related_BB & ~np.eye(num_pairs, dtype=np.bool_)
         mask_BB = torch.from_numpy(is_masked_BB).to(cosines_BB.device, non_blocking=True)
         logits_BB = (cosines_BB / self.config.similarity_temperature).masked_fill(mask_BB, -torch.inf)
         labels_B = torch.arange(num_pairs, device=logits_BB.device)
         totals = [F.cross_entropy(each, labels_B, reduction="sum") for each in (logits_BB, logits_BB.T)]
         return {"task": ((totals[0] + totals[1]) / 2, (logits_BB.argmax(1) == labels_B).sum())}
-
-    def _embed(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
-        """Compute the vector of each sequence, of length 1."""
-        tokens = batch.build_tokens(model.device)
-        parts = model(tokens, depth=depth).last_TD.float().split(tokens.lengths)
-        return F.normalize(torch.stack([part_TD.mean(0) for part_TD in parts]), dim=1)
 
     def predict(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> list[PairVectors]:
         """Embed each pair; if all texts are single, each is encoded only once."""
@@ -280,7 +282,7 @@ class EmbeddingTask(Task[TextExample, EncodedPair, PairTexts, PairVectors]):
             end = int(lengths.sum())
             flat = (batch.ids_T[:end], batch.positions_T[:end], batch.segments_T[:end])
             batch = TaskBatch(*flat, lengths, batch.labels)
-        vectors_SD = self._embed(model, batch, depth=depth).detach().cpu().numpy()
+        vectors_SD = self.compute_outputs(model, batch, depth=depth).detach().cpu().numpy()
         return [
             PairVectors(vectors_SD[index], vectors_SD[num_pairs + index] if has_second else None)
             for index, has_second in enumerate(has_second_B)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import torch
 from pydantic import SerializeAsAny, field_validator
-from torch import Tensor
+from torch import Tensor, nn
 
 from albert.errors import InputError
 from albert.files import dump_json, reject_foreign, require_folder, write_json, write_text, writing_to
@@ -28,7 +28,13 @@ from albert.progress import NullReporter, Reporter, StderrReporter, format_secon
 from albert.tasks.catalogue import build_task, find_trainable_task, parse_config, read_config
 from albert.tasks.data import TaskData, open_task_data
 from albert.tasks.finetune_job import FinetuneJob, TokenReplacement
-from albert.tasks.finetune_settings import FinetuneSettings, choose_recipe, read_finetune_recipe
+from albert.tasks.finetune_losses import FinetuneTeacher, StudentItem, load_teacher
+from albert.tasks.finetune_settings import (
+    FinetuneSettings,
+    TeacherSettings,
+    choose_recipe,
+    read_finetune_recipe,
+)
 from albert.tasks.metrics.intervals import SeedSummary, summarize_seeds
 from albert.tasks.metrics.scores import find_median, format_score
 from albert.tasks.models import load_own_vocabulary, predict_items, save_finetuned
@@ -64,8 +70,11 @@ class FinetuneMetadata(RunMetadata):
 
     Args:
         weights: The hash of the pretrained encoder.
-        examples: The hash of the train and dev examples.
+        examples: The hash of the train, dev and unlabeled examples.
         guess: The score of the majority baseline on the dev set.
+        teacher: The path of the teacher.
+        teacher_weights: The hash of the teacher with its head.
+        unlabeled: The file of unlabeled examples.
     """
 
     job: Literal["finetune"] = "finetune"
@@ -79,6 +88,10 @@ class FinetuneMetadata(RunMetadata):
     num_dev: int
     num_steps: int | None = None
     guess: float | None = None
+    teacher: str | None = None
+    teacher_weights: str | None = None
+    unlabeled: str | None = None
+    num_unlabeled: int = 0
 
     @field_validator("task", mode="before")
     @classmethod
@@ -127,6 +140,8 @@ def finetune(
     recipe: str | Path | None = None,
     overrides: Iterable[str] = (),
     revision: str | None = None,
+    teacher: str | Path | None = None,
+    unlabeled: str | Path | None = None,
     resume: bool = False,
     reporter: Reporter | None = None,
 ) -> FinetuneResult:
@@ -143,6 +158,10 @@ def finetune(
         overrides: Settings to change (`FinetuneSettings`), as in ["batch_size=16"].
             "columns.text=review" and "columns.label=mood" name the columns of a table.
         revision: The version of a model on the hub.
+        teacher: A model fine-tuned on the same task, whose predictions the student follows besides the
+            labels (`TeacherSettings`).
+        unlabeled: A table of further examples, for which the student follows the teacher only; labels are not
+            read.
         resume: Continue an interrupted run exactly where it stopped.
         reporter: Receives progress and warnings; by default, messages are printed to stderr.
 
@@ -150,7 +169,8 @@ def finetune(
         The run folder, the dev scores and the path of the best model.
 
     Raises:
-        InputError: If `out` holds a different run, the data cannot be read, or the vocabularies differ.
+        InputError: If `out` holds a different run, the data cannot be read, the vocabularies differ, or the
+            teacher has other labels.
 
     >>> done = albert.finetune("classification", model="folder", data="reviews.csv", out="mood",
     ...                        overrides=["columns.text=review", "columns.label=mood"])
@@ -165,10 +185,18 @@ def finetune(
     name = str(recipe or choose_recipe(task, hidden_size=model_config.hidden_size))
     settings = read_finetune_recipe(name, overrides=overrides)
     build_autocast(settings.runtime)  # reject an unsupported precision
+    _check_options(settings, teacher=teacher, unlabeled=unlabeled)
     with open_distributed(settings.strategy, settings.runtime.device) as context, ExitStack() as stack:
         reporter = (reporter or StderrReporter()) if context.is_main else NullReporter()
         run_on_main(context, lambda: stack.enter_context(claim_run(run_dir, resume=resume)))
-        opened = open_task_data(task, data, dev=dev, columns=settings.columns, dev_share=settings.dev_share)
+        opened = open_task_data(
+            task,
+            data,
+            dev=dev,
+            columns=settings.columns,
+            dev_share=settings.dev_share,
+            unlabeled=unlabeled,
+        )
         for problem in opened.problems:
             reporter.say(problem)
         limit = model_config.max_position_embeddings
@@ -178,6 +206,11 @@ def finetune(
                 f"Using max_length={limit}, the number of positions of the model, not {settings.max_length}."
             )
         network = load_start(str(source), build_task(config), settings)
+        loaded_teacher = None
+        if teacher is not None:
+            loaded_teacher = load_teacher(
+                teacher, config, settings, student=model_config, tokenizer=tokenizer
+            )
         metadata = FinetuneMetadata(
             data=str(data),
             dev=None if dev is None else str(dev),
@@ -190,9 +223,15 @@ def finetune(
             examples=opened.fingerprint,
             num_train=len(opened.train),
             num_dev=len(opened.dev),
+            teacher=None if teacher is None else str(resolve_source(teacher)),
+            teacher_weights=None if loaded_teacher is None else _hash_weights(loaded_teacher.finetuned.model),
+            unlabeled=None if unlabeled is None else str(unlabeled),
+            num_unlabeled=len(opened.unlabeled),
         )
         run_on_main(context, lambda: _check_run(run_dir, settings, metadata))
-        job = _build_job(opened, network, config, settings, tokenizer, reporter=reporter, context=context)
+        job = _build_job(
+            opened, network, config, settings, tokenizer, loaded_teacher, reporter=reporter, context=context
+        )
         # Only now, so that rejected examples leave nothing behind.
         run_on_main(context, lambda: _start_run(run_dir, job, metadata, opened))
         newest = load_newest(run_dir, reporter=reporter, context=context)
@@ -208,6 +247,18 @@ def finetune(
         return FinetuneResult(
             run_dir, settings, outcome, job.num_steps, run_dir / MODEL_DIR, scores, context.is_main
         )
+
+
+def _check_options(
+    settings: FinetuneSettings, *, teacher: str | Path | None, unlabeled: str | Path | None
+) -> None:
+    """Raise `InputError` for unlabeled examples or settings of a teacher without a teacher."""
+    if teacher is None and settings.teacher != TeacherSettings():
+        raise InputError("teacher.* settings are given without a teacher; add --teacher, or remove them")
+    if teacher is None and unlabeled is not None:
+        raise InputError(f"--unlabeled {unlabeled}: only a teacher labels these examples; add --teacher")
+    if unlabeled is not None and settings.batch_size < 2:
+        raise InputError("batch_size is 1; with --unlabeled, set it to at least 2")
 
 
 def complete_config(opened: TaskData, settings: FinetuneSettings, *, max_positions: int) -> TaskConfig:
@@ -249,8 +300,12 @@ def load_start(source: str, task: AnyTask, settings: FinetuneSettings) -> Albert
 
 def identify_weights(model: AlbertModel) -> str:
     """Hash the weights of the encoder, without heads, which may be new."""
+    return _hash_weights(model.encoder)
+
+
+def _hash_weights(module: nn.Module) -> str:
     digest = hashlib.sha256()
-    for name, tensor in sorted(model.encoder.state_dict().items()):
+    for name, tensor in sorted(module.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
@@ -262,7 +317,7 @@ def _check_run(run_dir: Path, settings: FinetuneSettings, metadata: FinetuneMeta
         return
     known_settings, known = read_finetune_run(run_dir)
 
-    def check(what: str, given: str, expected: str, *, source: str = "") -> None:
+    def check(what: str, given: str | None, expected: str | None, *, source: str = "") -> None:
         if given != expected:
             raise InputError(
                 f"{run_dir}: was started with another {what}{source}; give that one, or choose another --out"
@@ -273,7 +328,9 @@ def _check_run(run_dir: Path, settings: FinetuneSettings, metadata: FinetuneMeta
     check("model", metadata.weights, known.weights, source=f" ({known.model})")
     reject_changes(run_dir, known_settings, given=settings, free=FREE_KEYS, hint="choose another --out")
     check("vocabulary", metadata.vocabulary, known.vocabulary)
-    check("data", metadata.examples, known.examples, source=f" ({known.data})")
+    check("teacher", metadata.teacher_weights, known.teacher_weights, source=f" ({known.teacher or 'none'})")
+    files = known.data if known.unlabeled is None else f"{known.data}, unlabeled {known.unlabeled}"
+    check("data", metadata.examples, known.examples, source=f" ({files})")
 
 
 def _start_run(run_dir: Path, job: AnyJob, metadata: FinetuneMetadata, opened: TaskData) -> None:
@@ -290,6 +347,7 @@ def _build_job(
     config: TaskConfig,
     settings: FinetuneSettings,
     tokenizer: Tokenizer,
+    teacher: FinetuneTeacher | None,
     *,
     reporter: Reporter,
     context: DistributedContext,
@@ -318,7 +376,16 @@ def _build_job(
         f"sequences; {len(opened.dev):,} dev examples"
     )
     replacement = TokenReplacement.of(tokenizer, share=settings.rename_share, seed=settings.seed)
-    job = FinetuneJob(model, task, settings, train, dev, opened.dev, context, replacement)
+    unlabeled: list[StudentItem] = []
+    if teacher is not None:
+        pairs = teacher.pair_items(task, items, opened.train, has_labels=True)
+        train = [pair for pair in pairs if task.has_label(pair.item)]
+        if opened.unlabeled:
+            reporter.show("reading", f"{len(opened.unlabeled):,} unlabeled examples")
+            others = task.encode(opened.unlabeled, tokenizer)
+            unlabeled = teacher.pair_items(task, others, opened.unlabeled, has_labels=False)
+            reporter.say(f"{len(opened.unlabeled):,} unlabeled examples in {len(unlabeled):,} sequences")
+    job = FinetuneJob(model, task, settings, train, dev, opened.dev, context, replacement, teacher, unlabeled)
     if error := settings.schedule.find_error(job.num_steps):
         raise InputError(error)
     return job
@@ -392,6 +459,8 @@ def _format_card(
         "time": f"{format_seconds(seconds)} on {metadata.num_threads} threads",
         "temperature": f"{config.temperature:.3f}",
     }
+    if metadata.teacher is not None:
+        rows["teacher"] = f"{metadata.teacher}, with {metadata.num_unlabeled:,} unlabeled examples"
     scores = {
         name.replace("_", " "): format_score(value) for name, value in metrics.items() if name != "score"
     }

@@ -3,17 +3,17 @@
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 import numpy as np
-from torch import nn
 
 from albert.examples.randomness import ExampleOrder, share_step
 from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
+from albert.tasks.finetune_losses import FinetuneTeacher, StudentLosses, TaskLosses
 from albert.tasks.finetune_settings import FinetuneSettings
 from albert.tasks.models import predict_items
-from albert.tasks.task import AnswerT, ExampleT, Ints, ItemT, LabelsT, Losses, Task, TaskBatch
+from albert.tasks.task import AnswerT, AnyTask, ExampleT, Ints, ItemT, LabelsT, Task, TaskBatch
 from albert.text.tokenizer import Tokenizer
 from albert.training.distributed import DistributedContext
 from albert.training.loop import Job
@@ -53,20 +53,12 @@ class TokenReplacement:
         return ids
 
 
-class TaskLosses(nn.Module, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
-    """A module that computes the losses of a task, with the model as a submodule."""
-
-    def __init__(self, model: AlbertModel, task: Task[ExampleT, ItemT, LabelsT, AnswerT]) -> None:
-        super().__init__()
-        self.model, self.task = model, task
-
-    def forward(self, batch: TaskBatch[LabelsT], *, depth: int | None = None) -> Losses:
-        return self.task.compute_losses(self.model, batch, depth=depth)
-
-
 @dataclass(frozen=True)
 class FinetuneJob(Job[TaskBatch[LabelsT]], Generic[ExampleT, ItemT, LabelsT, AnswerT]):
-    """The fine-tuning job: train a model on the items `train` and evaluate it on the items `dev`."""
+    """The fine-tuning job: train a model on the items `train` and evaluate it on the items `dev`.
+
+    With a teacher, the items to train on, also `unlabeled` ones, are its `StudentItem`s.
+    """
 
     model: AlbertModel
     task: Task[ExampleT, ItemT, LabelsT, AnswerT]
@@ -76,49 +68,73 @@ class FinetuneJob(Job[TaskBatch[LabelsT]], Generic[ExampleT, ItemT, LabelsT, Ans
     dev_examples: Sequence[ExampleT]
     context: DistributedContext = field(default_factory=DistributedContext)
     replacement: TokenReplacement | None = None
+    teacher: FinetuneTeacher | None = None
+    unlabeled: Sequence[ItemT] = ()
     name: str = "finetune"
 
     @cached_property
+    def losses(self) -> TaskLosses[ExampleT, ItemT, LabelsT, AnswerT]:
+        if self.teacher is None:
+            return TaskLosses(self.model, self.task)
+        losses = StudentLosses(self.model, cast(AnyTask, self.task), self.teacher)
+        return cast(TaskLosses[ExampleT, ItemT, LabelsT, AnswerT], losses)
+
+    @property
+    def num_unlabeled(self) -> int:
+        """The number of unlabeled examples of a step; at least one example has a label."""
+        size = self.settings.batch_size
+        share = self.settings.teacher.unlabeled_share
+        return max(1, min(size - 1, round(share * size))) if self.unlabeled else 0
+
+    @property
+    def num_labeled(self) -> int:
+        return self.settings.batch_size - self.num_unlabeled
+
+    @cached_property
     def num_steps(self) -> int:
-        settings = self.settings
-        epochs = settings.num_epochs * len(self.train) / settings.batch_size
-        return settings.num_steps or max(1, round(epochs))
+        epochs = self.settings.num_epochs * len(self.train) / self.num_labeled
+        return self.settings.num_steps or max(1, round(epochs))
 
     @cached_property
     def objective(self) -> Objective[TaskBatch[LabelsT]]:
         shortest = min(self.train, key=lambda item: item.num_tokens)
         return Objective(
-            names=self.task.objectives,
-            count=self.task.count_labels,
-            placeholder=cache(lambda: self.task.build_batch([shortest])),
+            names=tuple(self.losses.weights),
+            count=self.losses.count,
+            placeholder=cache(lambda: self.losses.build_batch([shortest])),
+            weights=self.losses.weights,
         )
 
     def build_network(self) -> TaskLosses[ExampleT, ItemT, LabelsT, AnswerT]:
-        return TaskLosses(self.model, self.task)
+        return self.losses
 
     def iter_batches(self, first_step: int) -> Generator[list[TaskBatch[LabelsT]], None, None]:
         """Yield the micro-batches of each step, from the shuffled examples of each epoch."""
-        order = ExampleOrder(len(self.train), seed=self.settings.seed)
         for step in range(first_step, self.num_steps):
-            parts = order.step(step, batch_size=self.settings.batch_size)
-            shares = share_step(parts, rank=self.context.rank, world_size=self.context.size)
-            indices = np.concatenate([part for _, part in shares]) if shares else np.empty(0, np.int64)
-            items = [self.train[index] for index in indices]
-            if self.task.uses_in_batch_negatives:
-                batches = [self.task.build_batch(items)] if items else []
-            else:  # micro-batches of items of similar length
-                lengths = [item.num_tokens for item in items]
-                rows = iter_batches(lengths, max_tokens=self.settings.micro_batch_tokens)
-                batches = [self.task.build_batch([items[index] for index in row]) for row in rows]
+            batches = self._build_batches(self.train, step, number=self.num_labeled)
+            if self.unlabeled:
+                batches += self._build_batches(self.unlabeled, step, number=self.num_unlabeled)
             if self.replacement is not None:
                 batches = [self.replacement.apply(batch, step=step) for batch in batches]
             yield batches
+
+    def _build_batches(self, items: Sequence[ItemT], step: int, *, number: int) -> list[TaskBatch[LabelsT]]:
+        """Build the micro-batches of this process from the `number` items of a step."""
+        parts = ExampleOrder(len(items), seed=self.settings.seed).step(step, batch_size=number)
+        shares = share_step(parts, rank=self.context.rank, world_size=self.context.size)
+        chosen = [items[index] for _, part in shares for index in part]
+        if self.task.uses_in_batch_negatives:
+            return [self.losses.build_batch(chosen)] if chosen else []
+        # Micro-batches of items of similar length.
+        lengths = [item.num_tokens for item in chosen]
+        rows = iter_batches(lengths, max_tokens=self.settings.micro_batch_tokens)
+        return [self.losses.build_batch([chosen[index] for index in row]) for row in rows]
 
     def find_options(self, step: int) -> dict[str, Any]:
         return {"depth": None}
 
     def describe(self, step: int) -> dict[str, float]:
-        return {"epoch": round((step + 1) * self.settings.batch_size / len(self.train), 3)}
+        return {"epoch": round((step + 1) * self.num_labeled / len(self.train), 3)}
 
     def evaluate(self, step: int) -> dict[str, float]:
         max_tokens = self.settings.micro_batch_tokens

@@ -7,11 +7,11 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from albert.settings import apply_overrides, build_settings, check_overrides
+from albert.settings import Settings, apply_overrides, build_settings, check_overrides
 from albert.training.schedules import ScheduleSettings
-from albert.training.settings import LoopSettings, LossSpikeSettings, OptimizerSettings, RecipeFolder
+from albert.training.settings import LoopSettings, LossSpikeSettings, OptimizerSettings, RecipeFolder, Weight
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 # Hidden sizes: the least of a wide model, the greatest of a narrow one.
@@ -24,6 +24,33 @@ _SHARED_RECIPES = {
     "mnli": "classification",
     "qnli": "classification",
 }
+
+
+class TeacherSettings(Settings):
+    """Settings of the losses with a teacher (`--teacher`).
+
+    Args:
+        soft_weight: The weight of the loss against the teacher's outputs.
+        label_weight: The weight of the loss against the true labels.
+        temperature: Divides the logits of student and teacher. At 1 both losses are cross-entropies of the
+            same scale; higher ones give unlikely labels (in question answering, hundreds of tokens) more
+            weight.
+        hidden_weight: The weight of the squared distance of matched hidden states, in units of the teacher's
+            variance; only for a teacher of the same vocabulary and width.
+        unlabeled_share: The share of a step's examples that are unlabeled, with `--unlabeled`.
+    """
+
+    soft_weight: Weight = 1.0
+    label_weight: Weight = 1.0
+    temperature: PositiveFloat = 1.0
+    hidden_weight: Weight = 0.0
+    unlabeled_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> "TeacherSettings":
+        if not self.soft_weight and not self.hidden_weight:
+            raise ValueError("teacher.soft_weight and teacher.hidden_weight are 0; set one of them above 0")
+        return self
 
 
 class FinetuneSettings(LoopSettings):
@@ -44,6 +71,7 @@ class FinetuneSettings(LoopSettings):
         max_answer: The maximum number of tokens of a predicted answer.
         similarity_temperature: Divides the cosines of embeddings.
         min_similarity: Skip pairs of embeddings with a lower score.
+        teacher: The losses with a teacher.
     """
 
     batch_size: PositiveInt = 32
@@ -61,6 +89,7 @@ class FinetuneSettings(LoopSettings):
     max_answer: PositiveInt = 30
     similarity_temperature: PositiveFloat = 0.05
     min_similarity: float = 4.0
+    teacher: TeacherSettings = TeacherSettings()
     optimizer: OptimizerSettings = OptimizerSettings(name="adamw", learning_rate=1e-4)
     schedule: ScheduleSettings = ScheduleSettings(name="linear", warmup_share=0.1)
     # No loss-spike filter: a batch with a rare class has a high loss.

@@ -298,14 +298,21 @@ class MultipleChoiceTask(Task[ChoiceExample, EncodedChoice, ChoiceLabels, Floats
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": int((batch.labels.labels_Q != UNKNOWN_LABEL).sum())}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
-        """Sum the cross-entropy over the options of each question."""
+    def compute_outputs(
+        self, model: AlbertModel, batch: Batch, *, target: Tensor | None = None, depth: int | None = None
+    ) -> Tensor:
+        """Compute logits [Q, C]; padding of −inf has a probability of 0 and no gradient."""
         options = self._compute_logits(model, batch, depth=depth)
-        # Padding has a probability of 0 and no gradient.
-        logits_QC = pad_sequence(options, batch_first=True, padding_value=-torch.inf)
-        labels_Q = torch.from_numpy(batch.labels.labels_Q).to(logits_QC.device, non_blocking=True)
-        total = F.cross_entropy(logits_QC, labels_Q, ignore_index=UNKNOWN_LABEL, reduction="sum")
-        return {"task": (total, (logits_QC.argmax(1) == labels_Q).sum())}
+        return pad_sequence(options, batch_first=True, padding_value=-torch.inf)
+
+    def compare_labels(self, outputs: Tensor, batch: Batch) -> Losses:
+        """Sum the cross-entropy over the options of each question."""
+        labels_Q = torch.from_numpy(batch.labels.labels_Q).to(outputs.device, non_blocking=True)
+        total = F.cross_entropy(outputs, labels_Q, ignore_index=UNKNOWN_LABEL, reduction="sum")
+        return {"task": (total, (outputs.argmax(1) == labels_Q).sum())}
+
+    def count_outputs(self, batch: Batch) -> int:
+        return len(batch.labels.labels_Q)
 
     def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> list[Tensor]:
         """Compute the logits of the options of each question; the last layer runs on [CLS] only."""

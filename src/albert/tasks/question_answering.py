@@ -423,6 +423,25 @@ class QuestionAnsweringConfig(TaskConfig):
                 f"questions without an answer; give a model of {model_task}"
             )
 
+    def check_teacher(self, teacher: TaskConfig, *, source: str, has_same_tokens: bool) -> None:
+        super().check_teacher(teacher, source=source, has_same_tokens=has_same_tokens)
+        assert isinstance(teacher, QuestionAnsweringConfig)
+        if teacher.has_impossible != self.has_impossible:
+            theirs, ours = (
+                f"{each.task} {'with' if each.has_impossible else 'without'} unanswerable questions"
+                for each in (teacher, self)
+            )
+            raise InputError(
+                f"{source}: was fine-tuned for {theirs}, but the student is for {ours}; give a teacher of "
+                "the same task"
+            )
+        if not has_same_tokens:
+            raise InputError(
+                f"{source}: has another vocabulary than the student, or fewer positions than "
+                f"max_length={self.max_length}, so their tokens cannot be compared; give a teacher with the "
+                "student's vocabulary, or lower max_length"
+            )
+
     def merge(self, members: Sequence[TaskConfig], target: TaskConfig, *, is_published: bool) -> Self:
         """Build the config of an ensemble; its threshold is the median of the members'."""
         merged = super().merge(members, target, is_published=is_published)
@@ -579,27 +598,50 @@ class QuestionAnsweringTask(Task[SpanExample, QuestionWindow, SpanLabels, SpanAn
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return dict.fromkeys(self.objectives, len(batch.lengths))
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
+    def compute_outputs(
+        self, model: AlbertModel, batch: Batch, *, target: Tensor | None = None, depth: int | None = None
+    ) -> Tensor:
+        """Compute rows of logits, padded with −inf: [N, L], N = 2B starts and ends, in 2.0 N = 3B.
+
+        The last B rows of 2.0 are the logits 0 (there is an answer) and x (there is none). Its ends are those
+        of the true start or, without labels, of the most probable one, for a student that of its teacher.
+        """
+        tokens = batch.build_tokens(model.device)
+        last_TD = model(tokens, depth=depth).last_TD
+        if not self.config.has_impossible:
+            return torch.cat([_pad_rows(part_T.float(), tokens) for part_T in model.head(SPAN)(last_TD)])
+        starts_B: Tensor | None = None
+        if batch.has_labels:
+            starts_B = torch.from_numpy(batch.labels.answers_B2)[:, 0].to(last_TD.device, non_blocking=True)
+        elif target is not None:
+            starts_B = target[: len(tokens.lengths)].argmax(1)
+        allowed_T = mark_allowed(tokens, batch.labels)
+        output = model.head(BEAM_HEAD)(last_TD, tokens, allowed_T=allowed_T, true_starts_B=starts_B)
+        ends_NL = torch.cat([_pad_rows(each.float(), tokens) for each in (output.start_T, output.end_T)])
+        logits_B = output.unanswerable_B.float()
+        choices_B2 = torch.stack([torch.zeros_like(logits_B), logits_B], 1)
+        return torch.cat([ends_NL, F.pad(choices_B2, (0, ends_NL.shape[1] - 2), value=-torch.inf)])
+
+    def compare_labels(self, outputs: Tensor, batch: Batch) -> Losses:
         """Sum half the cross-entropies of start and end and, in 2.0, half that of whether there is an answer.
 
         The sum of these terms is the published loss. As published, start and end of a window without the
         answer are its [CLS], compared with all tokens of the window in 1.1 and with its context in 2.0.
         """
-        tokens = batch.build_tokens(model.device)
-        last_TD = model(tokens, depth=depth).last_TD
-        answers_B2 = torch.from_numpy(batch.labels.answers_B2).to(last_TD.device, non_blocking=True)
-        if not self.config.has_impossible:
-            ends = model.head(SPAN)(last_TD)
-            return {SPAN: _compare_ends(ends, tokens=tokens, answers_B2=answers_B2)}
-        output = model.head(BEAM_HEAD)(
-            last_TD, tokens, allowed_T=mark_allowed(tokens, batch.labels), true_starts_B=answers_B2[:, 0]
-        )
-        logits_B, is_missing_B = output.unanswerable_B.float(), answers_B2[:, 0] == 0
-        unanswerable = F.binary_cross_entropy_with_logits(logits_B, is_missing_B.float(), reduction="sum") / 2
-        return {
-            SPAN: _compare_ends((output.start_T, output.end_T), tokens=tokens, answers_B2=answers_B2),
-            ANSWERABLE: (unanswerable, ((logits_B > 0) == is_missing_B).sum()),
-        }
+        answers_2B = torch.from_numpy(batch.labels.answers_B2).to(outputs.device, non_blocking=True).T
+        ends_NL = outputs[: answers_2B.numel()]
+        is_correct_N = ends_NL.argmax(1) == answers_2B.flatten()
+        span = F.cross_entropy(ends_NL, answers_2B.flatten(), reduction="sum") / 2
+        losses = {SPAN: (span, is_correct_N.view_as(answers_2B).all(0).sum())}
+        if self.config.has_impossible:
+            logits_B, is_missing_B = outputs[len(ends_NL) :, 1], answers_2B[0] == 0
+            total = F.binary_cross_entropy_with_logits(logits_B, is_missing_B.float(), reduction="sum") / 2
+            losses[ANSWERABLE] = (total, ((logits_B > 0) == is_missing_B).sum())
+        return losses
+
+    def count_outputs(self, batch: Batch) -> int:
+        """Count start and end of each window and, in 2.0, whether there is an answer."""
+        return len(batch.lengths) * (3 if self.config.has_impossible else 2)
 
     def predict(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> list[SpanAnswer]:
         """Find the best spans of each window and its null odds."""
@@ -815,16 +857,6 @@ def _describe_spans(answer: SpanAnswer) -> list[dict[str, Any]]:
         }
         for span, probability in rows
     ]
-
-
-def _compare_ends(
-    ends: tuple[Tensor, Tensor], *, tokens: Tokens, answers_B2: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Sum half the cross-entropies of start and end, and count the windows where both are correct."""
-    logits_2BL = torch.stack([_pad_rows(part_T.float(), tokens) for part_T in ends])
-    answers_2B = answers_B2.T
-    total = F.cross_entropy(logits_2BL.flatten(0, 1), answers_2B.flatten(), reduction="sum") / 2
-    return total, (logits_2BL.argmax(-1) == answers_2B).all(0).sum()
 
 
 def mark_range(tokens: Tokens, ranges_B2: Ints) -> Tensor:

@@ -5,6 +5,7 @@ A task type is one module: `classification`, `token_classification`, `question_a
 outside these modules is independent of the type; `catalogue` has the table of types.
 """
 
+import textwrap
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, T
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat
 from torch import Tensor
@@ -132,13 +134,17 @@ Baseline = Callable[[Sequence[ExampleT], Sequence[ExampleT]], list[AnswerT]]  # 
 
 @dataclass(frozen=True)
 class TaskBatch(Generic[LabelsT]):
-    """Concatenated sequences without padding, and their labels in the form of the task type."""
+    """Concatenated sequences without padding, and their labels in the form of the task type.
+
+    Without `has_labels`, as for the unlabeled examples of a student, the labels are not used.
+    """
 
     ids_T: Ints
     positions_T: Ints
     segments_T: Ints
     lengths: Ints
     labels: LabelsT
+    has_labels: bool = True
 
     def build_tokens(self, device: torch.device | str = "cpu") -> Tokens:
         """Build the input of the model on a device."""
@@ -186,6 +192,7 @@ class TaskConfig(Settings):
     learned_from: tuple[str, ...] = ()
     tuned_on: str = ""
     is_scorable_without_labels: ClassVar[bool] = False
+    can_have_teacher: ClassVar[bool] = True  # in fine-tuning
 
     @property
     def has_numeric_label(self) -> bool:
@@ -252,6 +259,21 @@ class TaskConfig(Settings):
     def has_same_outputs(self, other: "TaskConfig") -> bool:
         """Return whether a head that was trained with the other config fits this one."""
         return (self.task_type, self.labels) == (other.task_type, other.labels)
+
+    def check_teacher(self, teacher: "TaskConfig", *, source: str, has_same_tokens: bool) -> None:
+        """Raise `InputError` unless a student of this config can follow a teacher, from `source`.
+
+        The teacher may have the labels in another order. With `has_same_tokens`, it reads the tokens of the
+        student; otherwise it tokenizes the examples itself.
+        """
+        aligned = teacher.model_copy(update={"labels": self.labels})
+        if sorted(self.labels) != sorted(teacher.labels) or not self.has_same_outputs(aligned):
+            named = [f"{each.task} ({', '.join(each.labels) or 'no labels'})" for each in (teacher, self)]
+            theirs, ours = (textwrap.shorten(name, 200, placeholder=" …)") for name in named)
+            raise InputError(
+                f"{source}: was fine-tuned for {theirs}, but the student is for {ours}; give a teacher of "
+                "the same task and labels"
+            )
 
     def check_answers(self, target: "TaskConfig", *, source: str, model_task: str) -> None:
         """Raise `InputError` unless the model of this config, from `source`, can solve the target task."""
@@ -345,19 +367,55 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
         """Count the labels of a batch for each objective, before the model runs."""
 
     @abstractmethod
-    def compute_losses(
-        self, model: AlbertModel, batch: TaskBatch[LabelsT], *, depth: int | None = None
-    ) -> Losses:
-        """Compute the losses of a batch.
+    def compute_outputs(
+        self,
+        model: AlbertModel,
+        batch: TaskBatch[LabelsT],
+        *,
+        target: Tensor | None = None,
+        depth: int | None = None,
+    ) -> Tensor:
+        """Compute the outputs from which the losses follow, with the labels in the last dimension.
 
         Args:
             model: The model with the heads of the task.
             batch: A batch from `build_batch`.
+            target: The outputs of a teacher, if the model is its student.
             depth: The number of layers to run; None for all.
+        """
+
+    @abstractmethod
+    def compare_labels(self, outputs: Tensor, batch: TaskBatch[LabelsT]) -> Losses:
+        """Compute for each objective the summed loss and the number of correct predictions."""
+
+    def compute_losses(
+        self, model: AlbertModel, batch: TaskBatch[LabelsT], *, depth: int | None = None
+    ) -> Losses:
+        """Compute the losses of a batch; arguments as in `compute_outputs`, result as in `compare_labels`."""
+        return self.compare_labels(self.compute_outputs(model, batch, depth=depth), batch)
+
+    # A student and its teacher.
+
+    def match_items(self, items: Sequence[ItemT], others: Sequence[ItemT]) -> list[tuple[ItemT, ...]]:
+        """Find for each item the items of the same outputs among those of the teacher's tokenizer.
+
+        By default an example has one item.
+        """
+        return [(other,) for other in others]
+
+    def count_outputs(self, batch: TaskBatch[LabelsT]) -> int:
+        """Count the outputs of a batch that `compare_outputs` compares, before the model runs."""
+        return len(batch.lengths)
+
+    def compare_outputs(
+        self, outputs: Tensor, target: Tensor, *, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """Compare the outputs of a student with those of its teacher, by default softmaxes.
 
         Returns:
-            For each objective the summed loss and the number of correct predictions.
+            The summed loss, and the number of outputs in which both predict the same.
         """
+        return compare_softmaxes(outputs, target, temperature=temperature)
 
     def check_train(self, items: Sequence[ItemT], model: AlbertModel) -> None:
         """Raise `InputError` if the model cannot be trained on these items."""
@@ -379,7 +437,7 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
     def predict(
         self, model: AlbertModel, batch: TaskBatch[LabelsT], *, depth: int | None = None
     ) -> list[AnswerT]:
-        """Compute one answer for each item of a batch; arguments as in `compute_losses`."""
+        """Compute one answer for each item of a batch; arguments as in `compute_outputs`."""
 
     def predict_early(
         self, model: AlbertModel, batch: TaskBatch[LabelsT], *, patience: int | None, depth: int | None
@@ -492,6 +550,21 @@ class Task(ABC, Generic[ExampleT, ItemT, LabelsT, AnswerT]):
 
 # A task of any type, for code that passes it only its own examples, items and answers.
 AnyTask = Task[Example, Item, object, object]
+
+
+def compare_softmaxes(logits_NC: Tensor, target_NC: Tensor, *, temperature: float) -> tuple[Tensor, Tensor]:
+    """Sum the divergences of rows of logits from the teacher's, and count rows with the same maximum.
+
+    Both are divided by the temperature, and the loss is multiplied by its square, so that gradients keep
+    their scale (Hinton et al. 2015). Logits of −inf are padding.
+    """
+    is_padding_NC = target_NC == -torch.inf
+    ours_NC, theirs_NC = (
+        (each_NC / temperature).log_softmax(-1).masked_fill(is_padding_NC, 0.0)
+        for each_NC in (logits_NC, target_NC)
+    )
+    total = F.kl_div(ours_NC, theirs_NC, reduction="sum", log_target=True) * temperature**2
+    return total, (logits_NC.argmax(-1) == target_NC.argmax(-1)).sum()
 
 
 def plot_numbers(results: Sequence[ExampleResult], *, has_diagonal: bool) -> Chart:

@@ -7,8 +7,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, chain
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, groupby
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -196,6 +196,16 @@ def group_by_word(words: Sequence[str], encoding: Encoding, *, unk_id: int) -> l
     return [group or [unk_id] for group in groups]
 
 
+def _reduce_windows(windows: Iterable[WordWindow], words: range) -> Iterator[WordWindow]:
+    """Yield the windows that predict some of the words, changed to predict only these."""
+    for each in windows:
+        first, end = max(each.words.start, words.start), min(each.words.stop, words.stop)
+        if first < end:
+            firsts = each.text.firsts
+            window = replace(each.window, own_first=firsts[first], own_end=firsts[end - 1] + 1)
+            yield WordWindow(each.text, window)
+
+
 class TokenClassificationConfig(TaskConfig):
     """The config of a token classifier.
 
@@ -338,26 +348,41 @@ class TokenClassificationTask(Task[TokenExample, WordWindow, WordLabels, Floats]
     def count_labels(self, batch: Batch) -> Mapping[str, int]:
         return {"task": int((batch.labels.labels_P != UNKNOWN_LABEL).sum())}
 
-    def compute_losses(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> Losses:
-        """Sum the cross-entropy over words; without words it is 0, with a gradient for all weights."""
-        logits_PK = self._compute_logits(model, batch, depth=depth)
-        labels_P = torch.from_numpy(batch.labels.labels_P).to(logits_PK.device, non_blocking=True)
-        weights = self.config.class_weights
-        weights_K = None if weights is None else logits_PK.new_tensor(weights)
-        total = F.cross_entropy(
-            logits_PK, labels_P, weight=weights_K, ignore_index=UNKNOWN_LABEL, reduction="sum"
-        )
-        return {"task": (total, (logits_PK.argmax(1) == labels_P).sum())}
-
-    def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
-        """Compute the logits of words; the last layer runs on their first tokens only."""
+    def compute_outputs(
+        self, model: AlbertModel, batch: Batch, *, target: Tensor | None = None, depth: int | None = None
+    ) -> Tensor:
+        """Compute the logits [P, K] of words; the last layer runs on their first tokens only."""
         indices_P = torch.from_numpy(batch.labels.indices_P).to(model.device, non_blocking=True)
         words_PD = model(batch.build_tokens(model.device), depth=depth, indices_P=indices_P).last_TD
         logits_PK: Tensor = model.head(HEAD)(words_PD).float()
         return logits_PK
 
+    def compare_labels(self, outputs: Tensor, batch: Batch) -> Losses:
+        """Sum the cross-entropy over words; without words it is 0, with a gradient for all weights."""
+        labels_P = torch.from_numpy(batch.labels.labels_P).to(outputs.device, non_blocking=True)
+        weights = self.config.class_weights
+        weights_K = None if weights is None else outputs.new_tensor(weights)
+        total = F.cross_entropy(
+            outputs, labels_P, weight=weights_K, ignore_index=UNKNOWN_LABEL, reduction="sum"
+        )
+        return {"task": (total, (outputs.argmax(1) == labels_P).sum())}
+
+    def match_items(
+        self, items: Sequence[WordWindow], others: Sequence[WordWindow]
+    ) -> list[tuple[WordWindow, ...]]:
+        """Find the teacher's windows that predict the words of each window, reduced to these words."""
+        texts = (groupby(windows, key=lambda each: id(each.text)) for windows in (items, others))
+        matched = []
+        for (_, ours), (_, group) in zip(*texts, strict=True):
+            theirs = tuple(group)
+            matched += [tuple(_reduce_windows(theirs, item.words)) for item in ours]
+        return matched
+
+    def count_outputs(self, batch: Batch) -> int:
+        return len(batch.labels.indices_P)
+
     def predict(self, model: AlbertModel, batch: Batch, *, depth: int | None = None) -> list[Floats]:
-        logits_PK = self._compute_logits(model, batch, depth=depth).cpu().numpy().astype(np.float64)
+        logits_PK = self.compute_outputs(model, batch, depth=depth).cpu().numpy().astype(np.float64)
         return np.split(logits_PK, np.cumsum(batch.labels.num_words)[:-1])
 
     def aggregate(self, items: Sequence[WordWindow], answers: Answers) -> list[Floats]:

@@ -277,7 +277,7 @@ class DistillationLosses(PretrainLosses):
             plain_T[masked_M] = False
             matched = [(i, k) for i, k in self.layers if i <= full]
             total = torch.stack(
-                [self._compare_states(states[i], target[k], plain_T) for i, k in matched]
+                [compare_states(self._map(states[i]), target[k], plain_T) for i, k in matched]
             ).sum()
             terms[HIDDEN] = _without_accuracy(total * (len(self.layers) / len(matched)))
         if RELATION in self.weights:
@@ -308,10 +308,6 @@ class DistillationLosses(PretrainLosses):
 
     def _pool(self, last_TD: Tensor, tokens: Tokens) -> Tensor:
         return F.normalize(self._map(pool_mean(last_TD, tokens)), dim=1)
-
-    def _compare_states(self, x_TD: Tensor, target_TD: Tensor, plain_T: Tensor) -> Tensor:
-        variance = (target_TD - target_TD.mean(0)).square().sum() / len(target_TD)
-        return (self._map(x_TD)[plain_T] - target_TD[plain_T]).square().sum() / variance
 
     def _compare_relations(self, x_TD: Tensor, target_TD: Tensor, tokens: Tokens, depth: int) -> Tensor:
         """Sum the divergences over sequences, relation heads and tokens; both sides read the last layer."""
@@ -344,6 +340,12 @@ def pool_mean(x_TD: Tensor, tokens: Tokens) -> Tensor:
     row_T = torch.repeat_interleave(torch.arange(len(lengths_B), device=x_TD.device), lengths_B)
     sums_BD = x_TD.new_zeros(len(lengths_B), x_TD.shape[1]).index_add_(0, row_T, x_TD)
     return sums_BD / lengths_B[:, None]
+
+
+def compare_states(x_TD: Tensor, target_TD: Tensor, plain_T: Tensor | slice = slice(None)) -> Tensor:
+    """Sum the squared distances at the tokens `plain_T`, in units of the teacher's variance."""
+    variance = (target_TD - target_TD.mean(0)).square().sum() / len(target_TD)
+    return (x_TD[plain_T] - target_TD[plain_T]).square().sum() / variance
 
 
 def _compare_vectors(x_BD: Tensor, target_BD: Tensor) -> Tensor:

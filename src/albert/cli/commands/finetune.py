@@ -34,6 +34,13 @@ def finetune(
         int | None, Option(help="Seed of head, data order and dropout; the first with --seeds. [default: 0]")
     ] = None,
     revision: command.Revision = None,
+    teacher: Annotated[
+        str | None, Option(help="Fine-tuned model of the same task to follow: folder, run, or hub name.")
+    ] = None,
+    unlabeled: Annotated[
+        str | None,
+        Option("--unlabeled", "--unlabelled", help="Table of further examples that only the teacher labels."),
+    ] = None,
     resume: command.Resume = False,
 ) -> command.CommandResult:
     """Fine-tune a pretrained model on a task. Ctrl-C stops and saves; --resume continues."""
@@ -57,6 +64,8 @@ def finetune(
                 recipe=recipe,
                 overrides=add_seed(overrides, number),
                 revision=revision,
+                teacher=teacher,
+                unlabeled=unlabeled,
                 resume=resume,
                 reporter=display,
             )
