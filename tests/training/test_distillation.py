@@ -1,6 +1,8 @@
 """Distillation: the start from a teacher, the losses against it, and runs that resume and split exactly."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from albert.training.losses import count_tokens
 from albert.training.pretrain import distill
 from albert.training.run_folder import list_records
 from tests.conftest import WORDS, write_vocabulary
+from tests.faults.watched_run import last_step, wait_until
 from tests.training.conftest import TINY, Listener, build_torchrun, tell_stories
 
 SHAPE: dict[str, Any] = {
@@ -219,6 +222,23 @@ def test_a_stopped_run_resumes_exactly(train, tmp_path):
     assert train(resume=True, reporter=Listener(stop_at=14)).outcome.progress.step == 14
     assert train(resume=True).outcome.is_finished
     one, other = read_weights(tmp_path / "whole"), read_weights(tmp_path / "run")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.slow
+def test_a_run_killed_five_times_ends_the_same(train, tmp_path, teacher_dir, story_corpus):
+    settings = ("num_steps=60", "num_evaluations=20")
+    train(*settings, out="whole")
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "albert", "distill", str(tmp_path / "recipe.yaml"), "--resume"]
+    command += ["--teacher", str(teacher_dir), "--data", str(story_corpus), "--out", str(out), *settings]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for number in range(1, 6):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=env) as process:
+            assert wait_until(lambda number=number: last_step(out) >= 9 * number, process)
+            process.kill()
+    subprocess.run(command, check=True, capture_output=True, env=env, timeout=120)
+    one, other = read_weights(tmp_path / "whole"), read_weights(out)
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
