@@ -1,8 +1,9 @@
-"""Write the official files of a task with fewer training examples."""
+"""Write the official files of a task with fewer training examples, or with a part of them as the dev set."""
 
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,24 @@ def write_subset(task: PublishedTask, data: Path, *, out: Path, max_train: int) 
             elif (source := find_optional_split(task, data, split)) is not None:
                 (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
     return out
+
+
+def write_selection(task: PublishedTask, data: Path, *, out: Path, num_dev: int) -> None:
+    """Write train and dev files that both come from the training set, to choose settings on.
+
+    The dev sets that are reported stay unseen. About `num_dev` examples are held out, of SQuAD and RACE those
+    of whole paragraphs and passages.
+    """
+    source = task.find_split(data, "train")[1]
+    train, dev = (out / task.folder / task.files[split] for split in ("train", "dev"))
+    for path in (train, dev):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(task, GlueTask):
+        _split_lines(source, train, dev, num_dev, has_header="train" not in task.headless)
+    elif isinstance(task, SquadTask):
+        _split_paragraphs(source, train, dev, num_dev)
+    else:
+        _split_passages(source, train, dev, num_dev)
 
 
 def find_optional_split(task: PublishedTask, data: Path, split: str) -> Path | None:
@@ -87,5 +106,39 @@ def _cut_passages(source: Path, target: Path, max_train: int) -> None:
             return
         left -= number
         copy = target / paths[index].relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(paths[index], copy)
+
+
+def _split_lines(source: Path, train: Path, dev: Path, num_dev: int, *, has_header: bool) -> None:
+    lines = source.read_bytes().split(b"\n")
+    header = lines[:1] if has_header else []
+    rows = [line for line in lines[len(header) :] if line.strip()]
+    held_out = set(_choose(len(rows), num_dev))
+    for path, is_dev in ((train, False), (dev, True)):
+        kept = [row for index, row in enumerate(rows) if (index in held_out) is is_dev]
+        path.write_bytes(b"".join(line + b"\n" for line in (*header, *kept)))
+
+
+def _split_paragraphs(source: Path, train: Path, dev: Path, num_dev: int) -> None:
+    """Hold out the last paragraphs, of the last articles, with at least `num_dev` questions."""
+    parts: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    content, num_held_out = read_json(source), 0
+    for article in reversed(content["data"]):
+        for paragraph in reversed(article["paragraphs"]):
+            is_dev = num_held_out < num_dev
+            num_held_out += len(paragraph["qas"]) if is_dev else 0
+            parts[is_dev].append({**article, "paragraphs": [paragraph]})
+    for path, is_dev in ((train, False), (dev, True)):
+        path.write_text(json.dumps({**content, "data": parts[is_dev]}), encoding="utf-8")
+
+
+def _split_passages(source: Path, train: Path, dev: Path, num_dev: int) -> None:
+    num_held_out = 0
+    paths = sorted(source.rglob("*.txt"))
+    for index in np.random.default_rng(_STREAM).permutation(len(paths)):
+        is_dev = num_held_out < num_dev
+        num_held_out += len(read_json(paths[index])["questions"]) if is_dev else 0
+        copy = (dev if is_dev else train) / paths[index].relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(paths[index], copy)

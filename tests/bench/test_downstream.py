@@ -19,7 +19,7 @@ from bench.downstream.experiment import Experiment
 from bench.downstream.findings import list_findings
 from bench.downstream.reference import DataSizes
 from bench.downstream.results import TaskResults
-from bench.downstream.subsets import write_subset
+from bench.downstream.subsets import write_selection, write_subset
 from tests.bench.official_files import write_passages, write_questions, write_tasks
 
 SHORT = ("num_steps=6", "batch_size=8", "num_evaluations=2", "log_every=1", "dropout=0.1")
@@ -159,6 +159,20 @@ def test_subsets_keep_the_dev_set(tmp_path, name, write, num_train, max_train, k
     task, folder = PUBLISHED_TASKS[name], write(tmp_path / "all", num_train=num_train)
     out = write_subset(task, folder, out=tmp_path / "some", max_train=max_train)
     assert {split: len(task.read_split(out, split).examples) for split in kept} == kept
+
+
+@pytest.mark.parametrize(
+    ("name", "write"), [("squad-1.1", write_questions), ("race", write_passages), ("mrpc", None)]
+)
+def test_a_selection_splits_the_training_set(data, tmp_path, name, write):
+    task = PUBLISHED_TASKS[name]
+    folder = data if write is None else write(tmp_path / "all", num_train=20)
+    before = task.read_split(folder, "train").examples
+    write_selection(task, folder, out=tmp_path / "select", num_dev=15 if name == "race" else 5)
+    train, dev = (task.read_split(tmp_path / "select", split).examples for split in ("train", "dev"))
+    assert len(train) + len(dev) == len(before)
+    assert 5 <= len(dev) < len(before) / 2
+    assert {each.texts for each in (*train, *dev)} == {each.texts for each in before}
 
 
 def score(*scores: float) -> dict[int, dict[str, float]]:
