@@ -206,7 +206,7 @@ class DistillationLosses(PretrainLosses):
     """The losses of pretraining, as far as they have weights, and those against a teacher.
 
     - hidden: squared distance of matched hidden states, in units of the teacher's variance, at tokens that
-      are not masked.
+      are not masked, and not at [CLS] where it predicts the order of segments.
     - relation: divergence of the softmax of query-query, key-key and value-value products of the last layer
       (MiniLMv2).
     - embedding: 1 − cosine of the pooled texts.
@@ -241,7 +241,7 @@ class DistillationLosses(PretrainLosses):
     def count(self, batch: PretrainingBatch) -> dict[str, int]:
         """Count what each loss is summed over, before the model has run."""
         num_sequences = len(batch.lengths)
-        num_plain = len(batch.ids_T) - len(batch.masked_M)
+        num_plain = len(batch.ids_T) - len(batch.masked_M) - num_sequences * self._has_pairs(batch)
         counts = {
             MLM: len(batch.masked_M),
             HIDDEN: num_plain * len(self.layers),
@@ -275,6 +275,8 @@ class DistillationLosses(PretrainLosses):
         if HIDDEN in self.weights:
             plain_T = torch.ones(len(last_TD), dtype=torch.bool, device=last_TD.device)
             plain_T[masked_M] = False
+            if self._has_pairs(batch):
+                plain_T[ours.first_B] = False
             matched = [(i, k) for i, k in self.layers if i <= full]
             total = torch.stack(
                 [compare_states(self._map(states[i]), target[k], plain_T) for i, k in matched]
@@ -299,6 +301,10 @@ class DistillationLosses(PretrainLosses):
             ).sum()
             terms[EXIT] = _without_accuracy(total)
         return {name: term for name, term in terms.items() if name in self.weights}
+
+    def _has_pairs(self, batch: PretrainingBatch) -> bool:
+        """Return whether [CLS] predicts the order of segments, which the teacher's does not know."""
+        return batch.has_labels and self.pair_head in self.weights
 
     def _map(self, x_TD: Tensor) -> Tensor:
         if TEACHER_MAP not in self.model.heads:
