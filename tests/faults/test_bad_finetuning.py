@@ -65,6 +65,13 @@ def data(tmp_path) -> Path:
         ("classification", ("--seed", "2", "seed=3"), ("seed=3", "--seed")),
         ("regression", ("class_weights=balanced",), ("class_weights=balanced", "regression")),
         ("multiple-choice", ("class_weights=balanced",), ("class_weights=balanced", "multiple-choice")),
+        ("classification", ("classifier_pooling=max",), ("classifier_pooling", "mean")),
+        (
+            "classification",
+            ("classifier_pooling=mean", "has_exits=true"),
+            ("classifier_pooling", "has_exits"),
+        ),
+        ("multiple-choice", ("classifier_pooling=mean",), ("classifier_pooling=mean", "multiple-choice")),
         ("token-classification", ("has_exits=true",), ("has_exits=true", "token-classification")),
     ],
 )

@@ -313,13 +313,17 @@ def record_pretraining(name: str) -> "Case":
 
 
 # The keys of task.json that only some task types have.
+# fmt: off
 CONFIG_KEYS: dict[str, set[str]] = {
-    "classification": {"label_kind", "class_weights", "has_exits", "patience", "exit_tolerance"},
+    "classification": {
+        "label_kind", "class_weights", "classifier_pooling", "has_exits", "patience", "exit_tolerance",
+    },
     "token-classification": {"class_weights"},
     "question-answering": {"stride", "max_question", "max_answer", "has_impossible", "threshold"},
     "multiple-choice": {"max_ending"},
     "embedding": {"similarity_temperature", "min_similarity"},
 }
+# fmt: on
 
 
 def record_task(task: str) -> "Case":

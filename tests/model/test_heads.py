@@ -6,6 +6,7 @@ import torch
 from albert.errors import InputError
 from albert.model.albert_model import build_model
 from albert.model.config import build_preset
+from albert.model.heads import pool_mean, pool_segments
 from albert.model.initialization import init_sinusoidal
 from albert.model.tokens import Tokens
 from tests.conftest import rejects
@@ -95,6 +96,28 @@ def test_a_window_without_allowed_tokens_is_unanswerable(model, tokens):
     beam = model.head("beam_span").search(model(tokens).last_TD, tokens, allowed_T=none_allowed)
     assert beam.start_log_probs_BS.isinf().all()
     assert beam.unanswerable_B.isfinite().all()
+
+
+def test_segments_are_compared_by_the_means_of_their_texts():
+    """A pair, a text, a pair without a second text, and a pair of one token each; [CLS] is 2, [SEP] is 3."""
+    ids = [[2, 5, 6, 7, 3, 8, 9, 3], [2, 5, 3], [2, 5, 6, 3, 3], [2, 5, 3, 6, 3]]
+    segments = [[0, 0, 0, 0, 0, 1, 1, 1], [0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 0, 1, 1]]
+    x = torch.randn(21, 4, requires_grad=True)
+    found = pool_segments(x, Tokens.from_lists(ids, segments))
+    rows = x.split([8, 3, 5, 5])
+    texts = {0: (rows[0][1:4], rows[0][5:7]), 3: (rows[3][1:2], rows[3][3:4])}
+    for i, row in enumerate(rows):
+        u, v = (text.mean(0) for text in texts[i]) if i in texts else (torch.zeros(4), torch.zeros(4))
+        torch.testing.assert_close(found[i], torch.cat([row.mean(0), (u - v).abs(), u * v]))
+    torch.testing.assert_close(pool_mean(x, Tokens.from_lists(ids)), found[:, :4])
+    found[:, 4:].sum().backward()
+    has_gradient = [i for i in range(21) if x.grad[i].any()]
+    assert has_gradient == [1, 2, 3, 5, 6, 17, 19]
+
+
+def test_means_are_computed_in_float32(tokens):
+    x = torch.randn(sum(LENGTHS), 4).bfloat16()
+    torch.testing.assert_close(pool_mean(x, tokens), pool_mean(x.float(), tokens), atol=0, rtol=0)
 
 
 def test_a_missing_head_or_pooler_is_named(tokens):

@@ -226,6 +226,33 @@ def test_the_head_of_a_fine_tuned_model_is_kept_for_the_same_labels_only(tiny_fo
     assert not torch.allclose(others["classifier.weight"], weights["classifier.weight"], atol=1e-2)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "segments"])
+def test_a_continued_run_keeps_the_head_of_the_same_pooling_only(tiny_folder, tmp_path, pooling):
+    rows = [{"a": f"the {noun} .", "b": f"{noun} .", "label": noun} for noun in ("dog", "man") * 20]
+    table = write_rows(tmp_path / "pairs.jsonl", rows)
+
+    def start(source, name, *overrides):
+        columns = ("columns.text=a", "columns.text_pair=b")
+        result = train("classification", source, table, tmp_path / name, *STILL, *columns, *overrides)
+        model = load_finetuned(result.model_dir)
+        dev = open_task_data(
+            "classification", table, dev=None, columns={"text": "a", "text_pair": "b"}, dev_share=0.1
+        ).dev
+        assert model.task.score(model.predict(dev), dev) == pytest.approx(dict(result.scores.metrics))
+        return result.model_dir, load_file(result.model_dir / "model.safetensors")
+
+    chosen = f"classifier_pooling={pooling}"
+    first, weights = start(tiny_folder, "first", chosen, "seed=1")
+    assert read_config(first).classifier_pooling == pooling
+    same = start(first, "same", chosen)[1]
+    assert all(torch.allclose(same[name], weights[name], atol=1e-6) for name in weights)
+    usual, others = start(first, "usual")
+    assert read_config(usual).classifier_pooling == "cls"
+    assert set(others) - set(weights) == {
+        "albert.pooler.weight", "albert.pooler.bias", "classifier.weight", "classifier.bias"
+    }  # fmt: skip
+
+
 def build_result(out, seed, score):
     scores = None if score is None else FinetuneScores({"f1": score, "score": score}, step=seed)
     return FinetuneResult(out, FinetuneSettings(), None, 1, out / "model", scores)
@@ -462,6 +489,7 @@ VECTORS = EmbeddingConfig(task="embedding")
 CHANGED = {
     "max_length": (48, (TEXTS, WORDS, QUESTIONS, CHOICES, VECTORS), ()),
     "class_weights": ("balanced", (TEXTS, WORDS), (NUMBERS, SEVERAL, QUESTIONS, CHOICES, VECTORS)),
+    "classifier_pooling": ("mean", (TEXTS, NUMBERS, SEVERAL), (WORDS, QUESTIONS, CHOICES, VECTORS)),
     "has_exits": (True, (TEXTS, NUMBERS, SEVERAL), (WORDS, QUESTIONS, CHOICES, VECTORS)),
     "max_answer": (60, (QUESTIONS,), ()),
     "similarity_temperature": (0.2, (VECTORS,), ()),

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 import albert
 from albert.errors import AlbertError, InputError
@@ -51,6 +52,48 @@ def test_classify_equals_the_pipeline_of_transformers(load, tmp_path):
         assert found.label == max(theirs, key=theirs.__getitem__)
         assert found.probability == max(found.probabilities.values())
         assert found.probabilities == pytest.approx(theirs, abs=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "segments"])
+@pytest.mark.parametrize("config", [SENTIMENT, TOPICS, STARS], ids=lambda config: config.task)
+def test_other_poolings_are_read_back_and_predict_alike_in_any_batch(load, tmp_path, config, pooling):
+    model = load(config.model_copy(update={"classifier_pooling": pooling}))
+    assert model.model.pooler is None
+    predict = getattr(model, build_task(config).method)
+    together = predict([*TEXTS, *PAIRS])
+    alone = [predict([text])[0] for text in (*TEXTS, *PAIRS)]
+    again = getattr(albert.load(tmp_path / "m"), build_task(config).method)([*TEXTS, *PAIRS])
+    assert again == together
+    for one, other in zip(together, alone, strict=True):
+        numbers = [getattr(each, "probabilities", {"": each}) for each in (one, other)]
+        assert numbers[0] == pytest.approx(numbers[1], abs=1e-6)
+
+
+def test_a_text_has_the_same_features_in_both_poolings(load):
+    """Without a second segment only the weights of the mean count."""
+    mean, segments = (
+        load(SENTIMENT.model_copy(update={"classifier_pooling": pooling})) for pooling in ("mean", "segments")
+    )
+    width = mean.model.config.hidden_size
+    weights = segments.model.head("segment_classification").linear.weight
+    assert weights.shape == (3, 3 * width)
+    mean.model.head("mean_classification").linear.weight = torch.nn.Parameter(weights[:, :width])
+    found, same = (model.classify([*TEXTS, *PAIRS]) for model in (mean, segments))
+    for index, (one, other) in enumerate(zip(found, same, strict=True)):
+        is_same = one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+        assert is_same == (index < len(TEXTS))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "segments"])
+def test_transformers_does_not_take_the_head_of_another_pooling_for_its_own(load, tmp_path, pooling):
+    transformers = pytest.importorskip("transformers")
+    load(SENTIMENT.model_copy(update={"classifier_pooling": pooling}))
+    theirs, report = transformers.AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "m", output_loading_info=True
+    )
+    missing = {name.rpartition(".")[0] for name in report["missing_keys"]}
+    assert missing == {"albert.pooler", "classifier"}
+    assert theirs.config.id2label == {0: "bad", 1: "fine", 2: "good"}
 
 
 def test_a_temperature_lowers_probabilities_and_keeps_labels(load):

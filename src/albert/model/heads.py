@@ -38,11 +38,14 @@ class ClassificationHead(nn.Module):
 
     Sentence-order prediction (paper, section 3.1) has two labels, 0 in order and 1 swapped, and no dropout.
     BERT's next-sentence prediction likewise has 0 next and 1 random. Multiple choice predicts a score.
+    `num_vectors` of width D are concatenated in the input.
     """
 
-    def __init__(self, config: ModelConfig, num_labels: int, *, dropout: float | None = None) -> None:
+    def __init__(
+        self, config: ModelConfig, num_labels: int, *, dropout: float | None = None, num_vectors: int = 1
+    ) -> None:
         super().__init__()
-        self.linear = nn.Linear(config.hidden_size, num_labels)
+        self.linear = nn.Linear(num_vectors * config.hidden_size, num_labels)
         self.dropout = config.classifier_dropout_prob if dropout is None else dropout
 
     def forward(self, x_BD: Tensor) -> Tensor:
@@ -166,18 +169,60 @@ class BeamSpanHead(nn.Module):
         return logits_B
 
 
+def pool_mean(x_TD: Tensor, tokens: Tokens) -> Tensor:
+    """Average all tokens of each sequence; returns [B, D]."""
+    return _average(x_TD, _number_sequences(tokens), num_groups=len(tokens.lengths))
+
+
+def pool_segments(x_TD: Tensor, tokens: Tokens) -> Tensor:
+    """Compare the two texts of each sequence; returns [B, 3·D].
+
+    The features are m, |u - v| and u·v, where m is the mean of all tokens and u and v are the means of the
+    texts, without [CLS] and [SEP]. If a text is missing or empty, |u - v| and u·v are 0.
+    """
+    num_sequences = len(tokens.lengths)
+    segment_T = 2 * _number_sequences(tokens) + tokens.segments_T
+    is_text_T = F.pad(segment_T, (0, 1), value=-1).diff() == 0  # the last token of a segment is [SEP]
+    is_text_T[tokens.first_B] = False
+    group_T = segment_T.where(is_text_T, 2 * num_sequences)
+    uv_B2D = _average(x_TD, group_T, num_groups=2 * num_sequences + 1)[:-1].unflatten(0, (-1, 2))
+    counts_B2 = group_T.bincount(minlength=2 * num_sequences + 1)[:-1].unflatten(0, (-1, 2))
+    u_BD, v_BD = (uv_B2D * counts_B2.all(1)[:, None, None]).unbind(1)
+    return torch.cat([pool_mean(x_TD, tokens), (u_BD - v_BD).abs(), u_BD * v_BD], dim=1)
+
+
+def _number_sequences(tokens: Tokens) -> Tensor:
+    return _spread(torch.arange(len(tokens.lengths), device=tokens.ids_T.device), tokens)
+
+
+def _average(x_TD: Tensor, group_T: Tensor, *, num_groups: int) -> Tensor:
+    """Average the tokens of each group in float32; an empty group has zeros."""
+    sums_GD = x_TD.new_zeros(num_groups, x_TD.shape[1], dtype=torch.float32)
+    counts_G = group_T.bincount(minlength=num_groups).clamp(min=1)
+    return sums_GD.index_add(0, group_T, x_TD.float()) / counts_G.unsqueeze(1)
+
+
 @dataclass(frozen=True)
 class HeadType:
-    """A type of head. `num_outputs` is None if the user chooses it; `counted` is a weight of that length."""
+    """A type of head.
+
+    `num_outputs` is None if the user chooses it; `counted` is a weight of that length. The input of a head
+    with `pool` is pooled by that function, that of a head with `is_pooled` by the model's pooler.
+    """
 
     build: Callable[[ModelConfig, int], nn.Module]
     num_outputs: int | None
     is_pooled: bool
     counted: str = "linear.weight"
+    pool: Callable[[Tensor, Tokens], Tensor] | None = None
 
 
 def _build_pair_head(config: ModelConfig, num_labels: int) -> nn.Module:
     return ClassificationHead(config, num_labels, dropout=0.0)
+
+
+def _build_segment_head(config: ModelConfig, num_labels: int) -> nn.Module:
+    return ClassificationHead(config, num_labels, num_vectors=3)
 
 
 def _build_teacher_map(config: ModelConfig, width: int) -> nn.Module:
@@ -189,6 +234,8 @@ HEADS: dict[str, HeadType] = {
     "sop": HeadType(_build_pair_head, 2, is_pooled=True),
     "nsp": HeadType(_build_pair_head, 2, is_pooled=True),
     "classification": HeadType(ClassificationHead, None, is_pooled=True),
+    "mean_classification": HeadType(ClassificationHead, None, is_pooled=False, pool=pool_mean),
+    "segment_classification": HeadType(_build_segment_head, None, is_pooled=False, pool=pool_segments),
     "exits": HeadType(ExitHeads, None, is_pooled=True, counted="0.linear.weight"),
     "token_classification": HeadType(ClassificationHead, None, is_pooled=False),
     "span": HeadType(lambda config, _: SpanHead(config), 2, is_pooled=False),
@@ -197,6 +244,8 @@ HEADS: dict[str, HeadType] = {
     # Only while a student is distilled whose teacher has another width.
     "teacher_map": HeadType(_build_teacher_map, None, is_pooled=False, counted="weight"),
 }
+# Heads whose outputs have names.
+LABELED_HEADS = ("classification", "mean_classification", "segment_classification", "token_classification")
 # Heads by name, with the number of outputs if it is chosen: {"mlm": None, "classification": 3}.
 Heads = Mapping[str, int | None]
 
@@ -215,6 +264,7 @@ def _softmax_or_zero(logits_L: Tensor) -> Tensor:
 
 
 def _spread(x_BD: Tensor, tokens: Tokens) -> Tensor:
+    """Repeat the row of each sequence for all its tokens."""
     lengths_B = torch.tensor(tokens.lengths, device=x_BD.device)
     return x_BD.repeat_interleave(lengths_B, dim=0, output_size=sum(tokens.lengths))
 

@@ -26,7 +26,7 @@ from albert.files import (
 )
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import Initialization, ModelConfig
-from albert.model.heads import HEADS, Heads, check_head
+from albert.model.heads import HEADS, LABELED_HEADS, Heads, check_head
 from albert.model.initialization import init_weights
 from albert.pretrained import tensorflow
 from albert.pretrained.hub import COMPANIONS, resolve_source
@@ -297,7 +297,7 @@ def _cast(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _check_labels(model: AlbertModel, labels: tuple[str, ...]) -> tuple[str, ...]:
-    for head in ("classification", "token_classification"):
+    for head in LABELED_HEADS:
         if head in model.heads:
             count = model.heads[head].get_parameter("linear.weight").shape[0]
             labels = labels or tuple(f"LABEL_{i}" for i in range(count))

@@ -21,11 +21,11 @@ from albert.data.rows import BadRow, Problems, Row, Wanted
 from albert.errors import FileFormatError, InputError
 from albert.model.albert_model import AlbertModel
 from albert.model.early_exit import EarlyExitOutput, classify_after, classify_every_layer, classify_with_exits
-from albert.model.heads import Heads
+from albert.model.heads import HEADS, Heads
 from albert.pretrained.folder import Pretrained
 from albert.report.content import Chart
 from albert.tasks import bag_of_words, tables
-from albert.tasks.finetune_settings import FinetuneSettings
+from albert.tasks.finetune_settings import ClassifierPooling, FinetuneSettings
 from albert.tasks.metrics.calibration import calibrate, merge_sigmoid, merge_softmax
 from albert.tasks.metrics.classification import (
     ClassScore,
@@ -57,6 +57,9 @@ from albert.tasks.task import (
 from albert.text.tokenizer import Tokenizer
 
 HEAD = "classification"
+_HEADS: dict[ClassifierPooling, str] = {
+    "cls": HEAD, "mean": "mean_classification", "segments": "segment_classification",
+}  # fmt: skip
 # What the outputs of the model mean: one label of several, any of several, or a number.
 LabelKind = Literal["one", "several", "number"]
 # The index of a class, a number, or the indices of several classes; None if unknown.
@@ -202,6 +205,7 @@ class ClassificationConfig(TaskConfig):
     Args:
         label_kind: What is predicted: one label, several labels, or a number.
         class_weights: The weight of each class in the loss, with a mean of 1 over the training examples.
+        classifier_pooling: The input of the classifier: cls, mean or segments (`FinetuneSettings`).
         has_exits: The model has a classifier after each layer (early exit by patience, Zhou et al. 2020).
         patience: Skip the remaining layers after one that agrees with so many layers before it; None runs
             all layers.
@@ -211,6 +215,7 @@ class ClassificationConfig(TaskConfig):
     task_type: Literal["classification"] = "classification"
     label_kind: LabelKind = "one"
     class_weights: tuple[float, ...] | None = None
+    classifier_pooling: ClassifierPooling = "cls"
     has_exits: bool = False
     patience: PositiveInt | None = None
     exit_tolerance: PositiveFloat = 0.5
@@ -218,6 +223,10 @@ class ClassificationConfig(TaskConfig):
     @property
     def num_outputs(self) -> int:
         return len(self.labels) or 1
+
+    @property
+    def head(self) -> str:
+        return _HEADS[self.classifier_pooling]
 
     @property
     def has_numeric_label(self) -> bool:
@@ -233,7 +242,9 @@ class ClassificationConfig(TaskConfig):
 
     def complete(self, settings: FinetuneSettings, *, train: Sequence[Example], max_positions: int) -> Self:
         completed = super().complete(settings, train=train, max_positions=max_positions)
-        return completed.model_copy(update={"has_exits": settings.has_exits})
+        return completed.model_copy(
+            update={"classifier_pooling": settings.classifier_pooling, "has_exits": settings.has_exits}
+        )
 
     def check_data(
         self, train: Sequence[Example], dev: Sequence[Example], *, source: str, dev_source: str
@@ -354,9 +365,9 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
 
     @property
     def heads(self) -> Heads:
-        """A classifier on [CLS]; with exits, also one after each layer before the last."""
-        number = self.config.num_outputs
-        return {HEAD: number, "exits": number} if self.config.has_exits else {HEAD: number}
+        """A classifier; with exits, also one after each layer before the last."""
+        head, number = self.config.head, self.config.num_outputs
+        return {head: number, "exits": number} if self.config.has_exits else {head: number}
 
     def encode(self, examples: Examples, tokenizer: Tokenizer) -> list[EncodedText]:
         return list(iter_encoded_texts(examples, tokenizer=tokenizer, max_length=self.config.max_length))
@@ -423,11 +434,13 @@ class ClassificationTask(Task[TextExample, EncodedText, NDArray[np.float32], Flo
         return total, (logits_BK.argmax(1) == labels_B).sum()
 
     def _compute_logits(self, model: AlbertModel, batch: Batch, *, depth: int | None) -> Tensor:
-        """Compute the logits; the last layer runs on [CLS] only."""
+        """Compute the logits; the last layer runs on [CLS] only, unless the pooling needs all tokens."""
         if self.config.has_exits:
             return self.predict_early(model, batch, patience=self.config.patience, depth=depth).logits_BK
-        first_BD = model(batch.build_tokens(model.device), depth=depth, first_only=True).last_TD
-        logits_BK: Tensor = model.head(HEAD)(model.pool_first(first_BD)).float()
+        tokens, pool = batch.build_tokens(model.device), HEADS[self.config.head].pool
+        last_TD = model(tokens, depth=depth, first_only=pool is None).last_TD
+        pooled = model.pool_first(last_TD) if pool is None else pool(last_TD, tokens)
+        logits_BK: Tensor = model.head(self.config.head)(pooled).float()
         return logits_BK
 
     def predict_early(

@@ -13,6 +13,7 @@ from albert.settings import Settings, apply_overrides, build_settings, check_ove
 from albert.training.schedules import ScheduleSettings
 from albert.training.settings import LoopSettings, LossSpikeSettings, OptimizerSettings, RecipeFolder, Weight
 
+ClassifierPooling = Literal["cls", "mean", "segments"]
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 # Hidden sizes: the least of a wide model, the greatest of a narrow one.
 _WIDE = 512
@@ -65,6 +66,8 @@ class FinetuneSettings(LoopSettings):
         rename_share: The share of the vocabulary that is replaced by other tokens at each step, the same in
             all texts, so that a small model compares texts instead of memorizing them.
         class_weights: "balanced" gives rare classes a higher weight in the loss.
+        classifier_pooling: The input of a classifier of texts: "cls", [CLS] after the pooler; "mean", the
+            mean of all tokens; "segments", this mean and a comparison of the means of both texts.
         has_exits: Train a classifier after each layer, for early exit.
         columns: The names of a table's columns.
         dev_share: The share of a table that is held out if there is no dev set.
@@ -83,6 +86,7 @@ class FinetuneSettings(LoopSettings):
     head_dropout: Share | None = 0.1
     rename_share: Share = 0.0
     class_weights: Literal["equal", "balanced"] = "equal"
+    classifier_pooling: ClassifierPooling = "cls"
     has_exits: bool = False
     columns: dict[str, Any] = Field(default_factory=dict)
     dev_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.1
@@ -95,6 +99,14 @@ class FinetuneSettings(LoopSettings):
     # No loss-spike filter: a batch with a rare class has a high loss.
     loss_spike_filter: LossSpikeSettings = LossSpikeSettings(spike_factor=0.0)
     num_evaluations: Annotated[int, Field(ge=1)] = 6
+
+    @model_validator(mode="after")
+    def _check_exits(self) -> "FinetuneSettings":
+        if self.has_exits and self.classifier_pooling != "cls":
+            raise ValueError(
+                f"classifier_pooling {self.classifier_pooling} has no early exits; set has_exits=false"
+            )
+        return self
 
 
 def choose_recipe(task: str, *, hidden_size: int) -> str:

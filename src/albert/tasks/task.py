@@ -219,10 +219,14 @@ class TaskConfig(Settings):
 
     def complete(self, settings: "FinetuneSettings", *, train: Sequence[Example], max_positions: int) -> Self:
         """Add the length and options of a recipe; reject options that the task type does not have."""
-        if settings.has_exits and "has_exits" not in type(self).model_fields:
-            raise InputError(
-                f"has_exits=true is only for classification and regression, not for {self.task}; remove it"
-            )
+        for option, is_set in (
+            ("has_exits=true", settings.has_exits),
+            (f"classifier_pooling={settings.classifier_pooling}", settings.classifier_pooling != "cls"),
+        ):
+            if is_set and option.partition("=")[0] not in type(self).model_fields:
+                raise InputError(
+                    f"{option} is only for classification and regression, not for {self.task}; remove it"
+                )
         update = self.fit_length(min(settings.max_length, max_positions))
         if settings.class_weights == "balanced":
             if not self.has_classes:

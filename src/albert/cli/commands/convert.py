@@ -33,6 +33,7 @@ def convert(
     import torch
 
     from albert.files import read_text
+    from albert.model.heads import LABELED_HEADS
     from albert.pretrained.folder import find_vocabulary, load_model, read_card, save_model
     from albert.pretrained.sentence_transformers import find_other_modules, read_sentence_files
 
@@ -51,7 +52,7 @@ def convert(
     folder = loaded.path if loaded.path.is_dir() else loaded.path.parent
     is_task = (folder / TASK_NAME).is_file() and model is loaded.model
     task = {TASK_NAME: read_text(folder / TASK_NAME)} if is_task else {}
-    has_labels = {"classification", "token_classification"} & set(model.heads)
+    has_labels = set(LABELED_HEADS) & set(model.heads)
     save_model(
         target,
         model,
