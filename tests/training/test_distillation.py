@@ -225,6 +225,14 @@ def test_a_stopped_run_resumes_exactly(train, tmp_path):
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+def test_a_second_stage_starts_from_the_weights_of_the_first(train, tmp_path):
+    train("num_steps=4")
+    start = f"init_from={tmp_path / 'run' / 'model'}"
+    train(start, "num_steps=1", "optimizer.learning_rate=1e-9", "distillation.exit_depths=[]", out="second")
+    one, other = read_weights(tmp_path / "run"), read_weights(tmp_path / "second")
+    assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
+
+
 @pytest.mark.slow
 def test_a_run_killed_five_times_ends_the_same(train, tmp_path, teacher_dir, story_corpus):
     settings = ("num_steps=60", "num_evaluations=20")

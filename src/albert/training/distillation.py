@@ -24,6 +24,7 @@ from albert.examples.batches import ExampleSource, GroupedSource, PretrainingBat
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.blocks import AttentionBlock
 from albert.model.config import ModelConfig
+from albert.model.heads import pool_mean
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model, load_vocabulary
 from albert.pretrained.from_teacher import Teacher, check_shapes, init_from_teacher, transplant_words
@@ -338,14 +339,6 @@ class DistillationLosses(PretrainLosses):
 def _map_heads(block: nn.Module, x_TD: Tensor) -> list[Tensor]:
     assert isinstance(block, AttentionBlock)
     return [part(x_TD) for part in (block.query, block.key, block.value)]
-
-
-def pool_mean(x_TD: Tensor, tokens: Tokens) -> Tensor:
-    """Average the tokens of each sequence."""
-    lengths_B = torch.tensor(tokens.lengths, device=x_TD.device)
-    row_T = torch.repeat_interleave(torch.arange(len(lengths_B), device=x_TD.device), lengths_B)
-    sums_BD = x_TD.new_zeros(len(lengths_B), x_TD.shape[1]).index_add_(0, row_T, x_TD)
-    return sums_BD / lengths_B[:, None]
 
 
 def compare_states(x_TD: Tensor, target_TD: Tensor, plain_T: Tensor | slice = slice(None)) -> Tensor:

@@ -402,7 +402,7 @@ def resolve_model(
     A student takes from its teacher what the recipe leaves open.
     """
     model = settings.model
-    if teacher is not None:
+    if teacher is not None and settings.init_from is None:
         model = complete_student(model, teacher.model.config)
     if settings.init_from is not None:
         model = _resolve_warm_start(settings.init_from, model, tokenizer)
