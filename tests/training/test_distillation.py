@@ -19,6 +19,7 @@ from albert.examples.batches import GroupedSource, build_source
 from albert.examples.settings import ExampleSettings
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
+from albert.model.heads import pool_mean
 from albert.model.initialization import init_weights
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model, save_model
@@ -228,9 +229,25 @@ def test_a_stopped_run_resumes_exactly(train, tmp_path):
 def test_a_second_stage_starts_from_the_weights_of_the_first(train, tmp_path):
     train("num_steps=4")
     start = f"init_from={tmp_path / 'run' / 'model'}"
-    train(start, "num_steps=1", "optimizer.learning_rate=1e-9", "distillation.exit_depths=[]", out="second")
+    train(start, "num_steps=1", "optimizer.learning_rate=1e-9", out="second")
     one, other = read_weights(tmp_path / "run"), read_weights(tmp_path / "second")
     assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
+
+
+def test_vectors_of_fewer_layers_are_mapped_to_those_of_all(train, tmp_path):
+    train("num_steps=4")
+    model = albert.load(tmp_path / "run")
+    texts = ["the cat sat", "a dog ran home and slept"]
+    ids = [
+        [model.tokenizer.cls_id, *row, model.tokenizer.sep_id] for row in model.tokenizer.encode_ids(texts)
+    ]
+    tokens = Tokens.from_lists(ids)
+    for depth in (1, 2):
+        with torch.no_grad():
+            plain = pool_mean(model.model(tokens, depth=depth).last_TD, tokens)
+            expected = model.model.head("vector_exits")[depth - 1](plain)
+        assert not torch.equal(plain, expected)
+        np.testing.assert_allclose(model.embed(texts, depth=depth), expected, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -173,7 +173,7 @@ class Predictor:
 
         def read_vectors(tokens: Tokens, last_TD: Tensor) -> list[Tensor]:
             if chosen == "mean":
-                return [part.float().mean(0) for part in last_TD.split(tokens.lengths)]
+                return list(self.model.pool_mean(last_TD, tokens, depth=depth).float())
             pooled_BD = last_TD[tokens.first_B] if chosen == "cls" else self.model.pool(last_TD, tokens)
             return list(pooled_BD.float())
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from albert.errors import InputError
 from albert.model.config import ModelConfig
 from albert.model.encoder import Encoder, EncoderOutput
-from albert.model.heads import HEADS, Heads, check_head
+from albert.model.heads import HEADS, Heads, check_head, pool_mean
 from albert.model.initialization import init_weights
 from albert.model.tokens import Tokens
 
@@ -58,6 +58,13 @@ class AlbertModel(nn.Module):
                 "was trained with one"
             )
         return self.heads[name]
+
+    def pool_mean(self, x_TD: Tensor, tokens: Tokens, *, depth: int | None = None) -> Tensor:
+        """Average the tokens of each sequence; vectors of fewer layers are mapped to those of all, if trained."""
+        vectors_BD = pool_mean(x_TD, tokens)
+        if "vector_exits" in self.heads and depth is not None and depth < self.config.num_hidden_layers:
+            vectors_BD = self.heads["vector_exits"][depth - 1](vectors_BD)
+        return vectors_BD
 
     def mlm_logits(self, x_MD: Tensor) -> Tensor:
         """Compute logits [M, V] from the hidden states of the masked positions."""

@@ -65,6 +65,31 @@ class ExitHeads(nn.ModuleList):
         super().__init__(ClassificationHead(config, num_labels) for _ in range(config.num_hidden_layers - 1))
 
 
+class VectorExit(nn.Module):
+    """Map a text vector of fewer layers to that of all layers: v + up(down(v)), of low rank."""
+
+    def __init__(self, width: int, rank: int) -> None:
+        super().__init__()
+        self.down = nn.Linear(width, rank, bias=False)
+        self.up = nn.Linear(rank, width)
+
+    def forward(self, x_BD: Tensor) -> Tensor:
+        return x_BD + self.up(self.down(x_BD))
+
+
+class VectorExits(nn.ModuleList):
+    """Maps of the mean of the tokens after every layer but the last, trained in distillation.
+
+    Without them, a layer would have to be the input of the next one and a text vector at the same time.
+    """
+
+    RANK = 32
+
+    def __init__(self, config: ModelConfig) -> None:
+        rank = min(self.RANK, config.hidden_size)
+        super().__init__(VectorExit(config.hidden_size, rank) for _ in range(config.num_hidden_layers - 1))
+
+
 class SpanHead(nn.Module):
     """Predict a start logit and an end logit for every token, as for SQuAD 1.1."""
 
@@ -241,6 +266,7 @@ HEADS: dict[str, HeadType] = {
     "span": HeadType(lambda config, _: SpanHead(config), 2, is_pooled=False),
     "beam_span": HeadType(lambda config, _: BeamSpanHead(config), 2, is_pooled=False),
     "choice": HeadType(ClassificationHead, 1, is_pooled=True),
+    "vector_exits": HeadType(lambda config, _: VectorExits(config), 1, is_pooled=False),
     # Only while a student is distilled whose teacher has another width.
     "teacher_map": HeadType(_build_teacher_map, None, is_pooled=False, counted="weight"),
 }

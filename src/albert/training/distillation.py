@@ -43,6 +43,7 @@ _SHAPE_KEYS = (
 )  # fmt: skip
 TEACHER_LOSSES = ("hidden", "relation", "embedding", "similarity", "exit")
 HIDDEN, RELATION, EMBEDDING, SIMILARITY, EXIT = TEACHER_LOSSES
+EXITS = "vector_exits"  # the head that maps vectors of fewer layers to those of all
 TEACHER_MAP = "teacher_map"  # the head that maps the student's states to the teacher's width
 _POOLINGS = ("mean", "cls")
 
@@ -126,6 +127,7 @@ def list_student_heads(
     weights = rename_weights(settings, pair_head=pair_head)
     heads: dict[str, int | None] = {name: None for name in (MLM, pair_head) if name in weights and name}
     width = teacher.hidden_size
+    heads |= {EXITS: None} if settings.exit_depths else {}
     return heads | ({} if width == student.hidden_size else {TEACHER_MAP: width})
 
 
@@ -292,7 +294,7 @@ class DistillationLosses(PretrainLosses):
         if SIMILARITY in self.weights:
             terms[SIMILARITY] = _without_accuracy(_compare_similarities(vectors_BD, target_BD))
         if EXIT in self.weights:
-            exits = [self._pool(states[number], ours) for number in settings.exit_depths]
+            exits = [self._pool(states[number], ours, depth=number) for number in settings.exit_depths]
             ratio = self.weights.get(SIMILARITY, 0.0) / self.weights.get(EMBEDDING, 1.0) / len(target_BD)
             total = torch.stack(
                 [
@@ -313,8 +315,8 @@ class DistillationLosses(PretrainLosses):
         mapped_TD: Tensor = self.model.head(TEACHER_MAP)(x_TD)
         return mapped_TD
 
-    def _pool(self, last_TD: Tensor, tokens: Tokens) -> Tensor:
-        return F.normalize(self._map(pool_mean(last_TD, tokens)), dim=1)
+    def _pool(self, x_TD: Tensor, tokens: Tokens, *, depth: int | None = None) -> Tensor:
+        return F.normalize(self._map(self.model.pool_mean(x_TD, tokens, depth=depth)), dim=1)
 
     def _compare_relations(self, x_TD: Tensor, target_TD: Tensor, tokens: Tokens, depth: int) -> Tensor:
         """Sum the divergences over sequences, relation heads and tokens; both sides read the last layer."""

@@ -183,7 +183,7 @@ def distill(
         InputError: As `pretrain`, and if the teacher cannot be opened, or has another vocabulary while its
             tokens are compared with the student's.
 
-    >>> small = ["num_steps=2", "examples.max_length=32", "batch_size=16"]  # a trial
+    >>> small = ["num_steps=2", "examples.max_length=32", "batch_size=32"]  # a trial
     >>> done = albert.distill("mini", teacher="run", data="corpus", out="small", overrides=small)
     >>> vectors = albert.load("small").embed(["a text", "another"])
     """
