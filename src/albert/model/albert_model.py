@@ -60,7 +60,7 @@ class AlbertModel(nn.Module):
         return self.heads[name]
 
     def pool_mean(self, x_TD: Tensor, tokens: Tokens, *, depth: int | None = None) -> Tensor:
-        """Average the tokens of each sequence; vectors of fewer layers are mapped to those of all, if trained."""
+        """Average the tokens of each sequence, and map vectors of fewer layers to those of all if trained."""
         vectors_BD = pool_mean(x_TD, tokens)
         if "vector_exits" in self.heads and depth is not None and depth < self.config.num_hidden_layers:
             vectors_BD = self.heads["vector_exits"][depth - 1](vectors_BD)

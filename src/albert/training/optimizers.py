@@ -143,7 +143,8 @@ def orthogonalize(matrix: Tensor) -> Tensor:
     x = x / x.norm().clamp(min=1e-7)
     linear, cubic, quintic = QUINTIC
     if x.shape[1] >= 2 * x.shape[0]:
-        x = _iterate_on_square(x)
+        with torch.autocast(x.device.type, enabled=False):  # a product of factors diverges in bf16
+            x = _iterate_on_square(x)
     else:
         for _ in range(NUM_ITERATIONS):
             gram = x @ x.T
