@@ -11,7 +11,7 @@ from pathlib import Path
 import albert
 
 ROOT = Path(albert.__file__).parent
-FOUNDATION = ("errors", "settings", "files", "progress")
+FOUNDATION = ("errors", "settings", "files", "progress", "threads")
 # From the top down, as in docs/architecture.md.
 PACKAGES = (
     "report", "text", "model", "pretrained", "inference", "data", "examples", "training", "tasks", "study",

@@ -17,7 +17,7 @@ from albert.errors import InputError
 from albert.files import atomic_dir, write_json, write_text
 from albert.progress import Reporter
 from albert.settings import build_settings
-from albert.training.run_folder import count_cores
+from albert.threads import count_cores
 from release.nano.data import describe_books, describe_corpus, measure_overlap, split_books, write_texts
 
 _PASSAGES = 200  # characters

@@ -24,7 +24,7 @@ from albert.settings import build_settings
 from albert.tasks.catalogue import PUBLISHED_TASKS, GlueTask
 from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.train_vocabulary import VocabularyProgress, VocabularySettings, train_sentencepiece
-from albert.training.run_folder import count_cores
+from albert.threads import count_cores
 
 _FIRST, _EVERY = 16, 32  # the held-out novels: every 32nd by name, starting with the 16th
 # The sections of the other textbook are in no order, and some occur twice: no part of it can be held out.

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from albert.tasks.evaluate import evaluate
     from albert.tasks.finetune import finetune
     from albert.tasks.predictor import TaskPredictor, load
+    from albert.threads import tune_threads
     from albert.training.pretrain import distill, pretrain
 
 __version__ = "0.1.0"
@@ -25,6 +26,7 @@ __all__ = [
     "load",
     "load_encoder",
     "pretrain",
+    "tune_threads",
 ]
 
 _MODULES = {
@@ -37,6 +39,7 @@ _MODULES = {
     "pretrain": "albert.training.pretrain",
     "finetune": "albert.tasks.finetune",
     "evaluate": "albert.tasks.evaluate",
+    "tune_threads": "albert.threads",
 }
 
 

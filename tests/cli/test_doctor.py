@@ -21,14 +21,13 @@ from albert.model.config import ModelConfig
 from albert.pretrained.folder import save_model
 from albert.tasks.finetune import finetune
 from albert.text.folder import load_tokenizer
-from albert.training import run_folder
+from albert.threads import count_cores
 from albert.training.checkpoints import STATE_NAME, TENSORS_NAME, Checkpoint, CheckpointFolder
 from albert.training.run_folder import (
     LOCK_NAME,
     METRICS_NAME,
     MetricsLog,
     PretrainMetadata,
-    count_cores,
     identify_corpus,
     iter_records,
     write_run,
@@ -489,8 +488,7 @@ def find_part(title: str) -> Finding:
 
 
 def test_too_few_and_too_many_threads_are_seen_on_the_machine(monkeypatch):
-    monkeypatch.setattr(run_folder, "count_cores", lambda: 8)
-    monkeypatch.setattr(doctor, "read_quota", lambda: None)
+    monkeypatch.setattr(doctor, "count_cores", lambda: 8)
     for threads, variable, is_off in ((8, None, False), (4, "4", True), (1, None, True), (9, "9", True)):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -500,12 +498,7 @@ def test_too_few_and_too_many_threads_are_seen_on_the_machine(monkeypatch):
         assert (found.severity == "warning", "OMP_NUM_THREADS=8" in found.hint) == (is_off, is_off), threads
 
 
-def test_the_quota_of_a_container_counts(tmp_path, monkeypatch):
-    path = tmp_path / "cpu.max"
-    for text, quota in (("150000 100000\n", 1.5), ("max 100000\n", None)):
-        path.write_text(text)
-        assert doctor.read_quota(path) == quota
-    monkeypatch.setattr(run_folder, "count_cores", lambda: 8)
-    monkeypatch.setattr(doctor, "read_quota", lambda: 2.0)
+def test_the_quota_of_a_container_counts(monkeypatch):
+    monkeypatch.setattr(doctor, "count_cores", lambda: 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
     assert "OMP_NUM_THREADS=2" in find_part("threads").hint

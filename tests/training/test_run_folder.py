@@ -1,12 +1,10 @@
 """The records of a run, and the state of the machine."""
 
 import json
-import os
 
 from albert.training.run_folder import (
     METRICS_NAME,
     STATUS_PATH,
-    count_cores,
     list_records,
     measure_machine,
     read_amounts,
@@ -37,11 +35,3 @@ def test_memory_amounts_are_bytes(tmp_path):
     assert found["peak_mb"] > 10
     if STATUS_PATH.exists():
         assert found["peak_mb"] >= round(read_amounts(STATUS_PATH)["VmRSS"] / 1024**2, 1)
-
-
-def test_cores_are_those_that_this_process_may_use(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 7}, raising=False)
-    assert count_cores() == 2
-    monkeypatch.delattr(os, "sched_getaffinity")  # macOS has none
-    assert count_cores() == 64

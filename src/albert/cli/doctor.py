@@ -25,6 +25,7 @@ from albert.files import is_held, read_json
 from albert.pretrained.huggingface import CONFIG_NAME
 from albert.report.content import Chart, Level, Series
 from albert.tasks.finetune_settings import FinetuneSettings
+from albert.threads import count_cores, read_quota
 from albert.training import run_folder
 from albert.training.run_folder import BEST_DIR, MODEL_DIR, RUN_NAME, PretrainMetadata, RunMetadata
 from albert.training.settings import LoopSettings, PretrainSettings
@@ -475,7 +476,7 @@ def check_time(run: AnyRun) -> Iterator[Finding]:
 def check_machine_use(run: AnyRun) -> Iterator[Finding]:
     """Compare threads and load with the number of cores, and find swapping."""
     start, recent = run.last_start, run.list_recent()
-    cores: int = start.get("cores") or run_folder.count_cores()
+    cores: int = start.get("cores") or count_cores()
     threads: int = start.get("threads") or cores
     # torch counts two hardware threads as one core; several processes share the cores.
     if not threads <= cores <= 2 * threads and start.get("processes", 1) == 1:
@@ -491,6 +492,8 @@ def check_machine_use(run: AnyRun) -> Iterator[Finding]:
     load = float(np.median(read_curve(recent, "load").values)) if recent else 0.0
     if load > 1.25 * max(cores, threads) + 0.5:
         hint = "Find them with `top`, and run them one after the other."
+        if start.get("is_spinning"):
+            hint += " Or call albert.tune_threads() before torch is imported: waiting threads then sleep."
         values = {"load": load, "cores": cores}
         yield Finding("slow", "warning", "other processes use the same cores", values, hint)
     swap = float(read_curve(recent, "swap_mb").values.max(initial=0.0))
@@ -537,10 +540,9 @@ def diagnose_machine() -> list[Finding]:
 
     python = platform.python_version()
     add("versions", {"albert": albert.__version__, "torch": torch.__version__, "python": python})
-    cores, threads, quota = run_folder.count_cores(), torch.get_num_threads(), read_quota()
-    usable = cores if quota is None else max(1, min(cores, round(quota)))
+    usable, threads, quota = count_cores(), torch.get_num_threads(), read_quota()
     variable = os.environ.get("OMP_NUM_THREADS")
-    values: dict[str, Value] = {"usable_cores": cores, "all_cores": os.cpu_count() or cores}
+    values: dict[str, Value] = {"usable_cores": usable, "all_cores": os.cpu_count() or usable}
     values |= {} if quota is None else {"cpu_quota": quota}
     values |= {"torch_threads": threads, "OMP_NUM_THREADS": variable or "not set"}
     # torch counts two hardware threads as one core.
@@ -554,8 +556,8 @@ def diagnose_machine() -> list[Finding]:
         values = {"total_gb": total, "available_gb": free, "swap_used_gb": used, "swap_gb": swap}
         add("memory", values, free < 2.0 or used > free, "close other programs")
     load = os.getloadavg()[0]
-    values = {"load_1_minute": load, "usable_cores": cores}
-    add("load", values, load > cores, "find the processes that use the cores with `top`")
+    values = {"load_1_minute": load, "usable_cores": usable}
+    add("load", values, load > usable, "find the processes that use the cores with `top`")
 
     device = select_device()
     error = _find_error(lambda precision: autocast(device, precision), "bf16")
@@ -570,12 +572,3 @@ def diagnose_machine() -> list[Finding]:
     values = {"folder": str(Path.cwd()), "free_gb": disk.free / 1e9, "total_gb": disk.total / 1e9}
     add("disk", values, disk.free < 2e9, "free some space, or use another --out")
     return findings
-
-
-def read_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
-    """Read the number of cores that a container may use; None if it is not limited."""
-    try:
-        quota, period = path.read_text(encoding="ascii").split()
-        return int(quota) / int(period)
-    except (OSError, ValueError):  # no such file, or `max`
-        return None

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from albert import __version__
+from albert import __version__, threads
 from albert.cli.command import INTERRUPTED, TERMINATED, CommandResult, print_result
 from albert.errors import AlbertError, EchoError, TerminatedError, one_line
 
@@ -133,6 +133,7 @@ def _raise_on_sigterm() -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
+    threads.set_variables()  # before torch is loaded
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
 

@@ -16,7 +16,7 @@ from albert.study.results import reject_other_files
 from albert.study.run import FAILURE_NAME, read_result, remove_checkpoints, run_variant
 from albert.study.settings import StudyOptions, StudyOutcome, read_study
 from albert.study.step_costs import Footprint, StepRequest, measure_footprint
-from albert.training.run_folder import count_cores
+from albert.threads import count_cores
 
 _FOOTPRINTS_DIR = "footprints"
 _NUM_PASSES = 3  # timed forward passes

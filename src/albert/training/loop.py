@@ -22,6 +22,7 @@ from albert.examples.randomness import derive, seed_key
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import build_autocast
 from albert.progress import Reporter, format_seconds
+from albert.threads import count_cores, is_spinning
 from albert.training.checkpoints import (
     Checkpoint,
     CheckpointFolder,
@@ -31,7 +32,7 @@ from albert.training.checkpoints import (
 )
 from albert.training.distributed import DistributedContext, is_torchrun, raise_together
 from albert.training.optimizers import build_optimizer
-from albert.training.run_folder import CHECKPOINTS_DIR, MetricsLog, count_cores, format_steps, summarize_steps
+from albert.training.run_folder import CHECKPOINTS_DIR, MetricsLog, format_steps, summarize_steps
 from albert.training.settings import LoopSettings
 from albert.training.step import LossSpikeFilter, Objective, StepPlan, StepReport, TrainStep
 
@@ -226,7 +227,8 @@ class TrainingLoop(Generic[B]):
         if self.context.is_main:
             log.open(first_step=self.progress.step, has_tensorboard=self.settings.has_tensorboard)
         with _collect_signals() as signals, closing(log):
-            machine = {"threads": torch.get_num_threads(), "cores": count_cores()}
+            threads = torch.get_num_threads()
+            machine = {"threads": threads, "cores": count_cores(), "is_spinning": is_spinning()}
             now = round(time.time(), 3)
             log.write("start", self.progress.step, processes=self.context.size, **machine, time=now)
             try:

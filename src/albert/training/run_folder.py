@@ -285,11 +285,6 @@ def _average(values: list[float | None]) -> float | None:
     return round(sum(finite) / len(finite), 6) if finite else None
 
 
-def count_cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def measure_machine() -> dict[str, float]:
     """Measure peak and swapped memory in megabytes, major page faults, and the system's load."""
     status, measured = read_amounts(STATUS_PATH), dict[str, float]()

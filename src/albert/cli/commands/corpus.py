@@ -52,7 +52,7 @@ def prepare(
     from albert.data.prepare import PrepareSettings, prepare_corpus
     from albert.pretrained.hub import find_vocabulary_path
     from albert.settings import build_settings
-    from albert.training.run_folder import count_cores
+    from albert.threads import count_cores
 
     values = {"language": language, "text_key": text_key, "layout": layout}
     lengths = {"min_duplicate_characters": min_duplicate, "passage_characters": passages}
