@@ -42,7 +42,8 @@ def compare(args: argparse.Namespace, *, command: str, reporter: Reporter) -> st
         find_task(name or tasks[0])  # raises for an unknown task
     open_experiment(experiment)
     seeds = {task: range(args.large_seeds if task in LARGE else args.seeds) for task in tasks}
-    plan = make_plan(tasks, experiment, seeds=seeds, reporter=reporter)
+    num_untrained = args.seeds if args.untrained_seeds is None else args.untrained_seeds
+    plan = make_plan(tasks, experiment, seeds=seeds, num_untrained=num_untrained, reporter=reporter)
     if args.estimate:
         return ""
     budget = None if args.budget is None else parse_duration(args.budget)
@@ -71,6 +72,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--tasks", help="such as sst-2,mrpc [default: all in the data]")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--large-seeds", type=int, default=3, help=f"of {', '.join(LARGE)}")
+    parser.add_argument(
+        "--untrained-seeds", type=int, help="at most this many for the untrained model [default: as many]"
+    )
     parser.add_argument(
         "--max-train",
         action="append",

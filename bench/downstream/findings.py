@@ -80,7 +80,7 @@ def _compare_with_baselines(results: Sequence[TaskResults]) -> list[str]:
         simple, own = [each[1] for each in found if each is not None], result.summarize("pretrained", "score")
         if simple and own is not None:
             known.append((result.task, round(own.median, 1) > round(max(simple), 1)))  # as the table shows
-    return [_list_passed("Better than both trivial and bag of words", known)] if known else []
+    return [list_passed("Better than both trivial and bag of words", known)] if known else []
 
 
 def _compare_with_bert(results: Sequence[TaskResults]) -> list[str]:
@@ -90,10 +90,11 @@ def _compare_with_bert(results: Sequence[TaskResults]) -> list[str]:
             own = result.summarize("pretrained", metric)
             if own is not None and result.data.is_complete:
                 known.append((f"{result.task} {metric}", own.median >= score))
-    return [_list_passed("At least the BERT-Tiny score (its test set, our dev set)", known)] if known else []
+    return [list_passed("At least the BERT-Tiny score (its test set, our dev set)", known)] if known else []
 
 
-def _list_passed(what: str, known: Sequence[tuple[str, bool]]) -> str:
+def list_passed(what: str, known: Sequence[tuple[str, bool]]) -> str:
+    """Say on which of the named tasks something is true."""
     passed, missed = ([name for name, flag in known if flag is wanted] for wanted in (True, False))
     if not missed:
         return f"{what} on all: {', '.join(passed)}."

@@ -46,12 +46,13 @@ def parse_cuts(words: Sequence[str], tasks: Sequence[str]) -> dict[str, int]:
     return {name: number for name, number in cuts.items() if name in tasks}
 
 
-def list_trials(task: str, seeds: Sequence[int]) -> Iterator[Trial]:
+def list_trials(task: str, seeds: Sequence[int], num_untrained: int) -> Iterator[Trial]:
     """List the baselines, then both variants seed by seed, so that a stopped run still compares them."""
     yield Trial(task, "baselines")
-    for seed in seeds:
+    for number, seed in enumerate(seeds):
         for variant in VARIANTS:
-            yield Trial(task, variant, seed)
+            if variant != "untrained" or number < num_untrained:
+                yield Trial(task, variant, seed)
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,15 @@ class Plan:
 
 
 def make_plan(
-    tasks: Sequence[str], experiment: Experiment, *, seeds: Mapping[str, range], reporter: Reporter
+    tasks: Sequence[str],
+    experiment: Experiment,
+    *,
+    seeds: Mapping[str, range],
+    num_untrained: int,
+    reporter: Reporter,
 ) -> Plan:
     """Estimate and report the times of the remaining trials, and sort them."""
-    own = {task: list(list_trials(task, seeds[task])) for task in tasks}
+    own = {task: list(list_trials(task, seeds[task], num_untrained)) for task in tasks}
     left = {task: [each for each in own[task] if not experiment.find_result(each).exists()] for task in tasks}
     costs: dict[str, Cost] = {}
     missed: dict[str, str] = {}

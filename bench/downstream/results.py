@@ -81,6 +81,22 @@ def collect(trials: Sequence[Trial], experiment: Experiment) -> list[TaskResults
     return results
 
 
+def read_results(folder: Path) -> list[TaskResults]:
+    """Read the results of `python -m bench.downstream --out FOLDER`; the folder of a subset is TASK-SIZE."""
+    subsets, trials = {}, []
+    for path in sorted((folder / "results").glob("*/*.json")):
+        task, size = path.parent.name, ""
+        if task not in OFFICIAL_SIZES:
+            task, _, size = task.rpartition("-")
+            subsets[task] = int(size)
+        variant, _, seed = path.stem.partition("-")
+        if variant in ("baselines", "pretrained", "untrained"):
+            trials.append(Trial(task, variant, int(seed or 0)))  # type: ignore[arg-type]
+    if not trials:
+        raise InputError(f"{folder}: has no results; run `python -m bench.downstream --out {folder}` first")
+    return collect(trials, Experiment(Path(), Path(), folder, max_train=subsets))
+
+
 def _reject_mixture(runs: Mapping[Trial, Mapping[str, Any]], out: Path) -> None:
     """Raise if runs of a task have different examples or settings."""
     items = list(runs.items())

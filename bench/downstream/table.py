@@ -36,20 +36,22 @@ def _list_cells(result: TaskResults, metric: str) -> list[str] | None:
     gap = "–" if untrained is None or pretrained is None else f"{pretrained.median - untrained.median:+.1f}"
     return [
         metric.replace("_", " "),
-        _format_baseline(trivial),
-        _format_baseline(words),
-        _format_seeds(untrained),
-        _format_seeds(pretrained),
+        format_baseline(trivial),
+        format_baseline(words),
+        format_seeds(untrained),
+        format_seeds(pretrained),
         gap,
         _format_published(result.data, metric),
     ]
 
 
-def _format_baseline(found: tuple[str, float] | None) -> str:
+def format_baseline(found: tuple[str, float] | None) -> str:
+    """Format a score and its baseline's name."""
     return "–" if found is None else f"{found[1]:.1f} ({found[0].replace('_', ' ')})"
 
 
-def _format_seeds(summary: SeedSummary | None) -> str:
+def format_seeds(summary: SeedSummary | None) -> str:
+    """Format median ± standard deviation."""
     if summary is None:
         return "–"
     return f"{summary.median:.1f}" + (

@@ -1,7 +1,7 @@
 """Write the model card: README.md from `card.md.j2` and the record of a release.
 
 The record is the folder in which the other steps have written stage-1/, stage-2/ …, data.json, scores.json,
-vectors.json, predictions.json and, when tasks were fine-tuned, downstream/.
+vectors.json, predictions.json and, when tasks were fine-tuned, downstream/mini/ and downstream/teacher/.
 """
 
 import argparse
@@ -13,12 +13,12 @@ from albert.files import read_json, write_text
 from albert.model.config import count_parameters
 from albert.pretrained.huggingface import CARD_NAME
 from albert.progress import Reporter, format_seconds
+from bench.downstream.compare import format_comparison
+from bench.downstream.results import read_results
 from release.nano.card import (
     FinishedRun,
     list_changes,
-    list_rows,
     read_finished_run,
-    read_results,
     render_card,
 )
 
@@ -48,7 +48,8 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
     assert config is not None, "a finished run has a model config"
     held_out = data["corpora"]["held-out"]
     folder = args.record / "downstream"
-    results = read_results(folder) if folder.exists() else []
+    models = {path.name: read_results(path) for path in sorted(folder.glob("*"))}
+    nano = {"nano": read_results(Path("release/nano/record/downstream"))}
     card = render_card(
         Path(__file__).parent,
         runs=[{**vars(each), "time": format_seconds(each.seconds)} for each in runs],
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace, reporter: Reporter) -> str:
             sorted((int(k[6:]), part) for k, part in scores["parts"].items() if k.startswith("depth-"))
         ),
         characters_per_token=held_out["num_characters"] / held_out["num_tokens"],
-        downstream_rows=[row for result in results for row in list_rows(result)],
+        downstream=format_comparison({**models, **nano}) if models else "",
         predictions=read_json(args.record / "predictions.json"),
     )
     write_text(args.out / CARD_NAME, card)

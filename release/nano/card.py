@@ -34,10 +34,9 @@ from albert.training.run_folder import (
     read_pretrain_run,
 )
 from albert.training.settings import PretrainSettings, read_recipe
-from bench.downstream.experiment import Experiment, Trial
 from bench.downstream.findings import list_findings
 from bench.downstream.reference import BERT_TINY, OFFICIAL_SIZES, list_shown
-from bench.downstream.results import TaskResults, collect
+from bench.downstream.results import TaskResults, read_results
 from release.nano.checkpoints import read_lines
 
 _MAX_POINTS = 200
@@ -161,22 +160,6 @@ def _flatten(values: Record, prefix: str = "") -> dict[str, Any]:
         name = f"{prefix}{key}"
         found |= _flatten(value, f"{name}.") if isinstance(value, dict) else {name: value}
     return found
-
-
-def read_results(folder: Path) -> list[TaskResults]:
-    """Read the results of `python -m bench.downstream --out FOLDER`; the folder of a subset is TASK-SIZE."""
-    subsets, trials = {}, []
-    for path in sorted((folder / "results").glob("*/*.json")):
-        task, size = path.parent.name, ""
-        if task not in OFFICIAL_SIZES:
-            task, _, size = task.rpartition("-")
-            subsets[task] = int(size)
-        variant, _, seed = path.stem.partition("-")
-        if variant in ("baselines", "pretrained", "untrained"):
-            trials.append(Trial(task, variant, int(seed or 0)))  # type: ignore[arg-type]
-    if not trials:
-        raise InputError(f"{folder}: has no results; run `python -m bench.downstream --out {folder}` first")
-    return collect(trials, Experiment(Path(), Path(), folder, max_train=subsets))
 
 
 def list_rows(result: TaskResults) -> list[list[str]]:

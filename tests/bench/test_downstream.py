@@ -14,11 +14,12 @@ from albert.progress import NullReporter
 from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.training.loop import StoppedError
 from bench.downstream.__main__ import build_parser, compare, main
+from bench.downstream.compare import format_comparison
 from bench.downstream.ensembles import Ensemble, measure_ensemble
 from bench.downstream.experiment import Experiment
 from bench.downstream.findings import list_findings
 from bench.downstream.reference import DataSizes
-from bench.downstream.results import TaskResults
+from bench.downstream.results import TaskResults, read_results
 from bench.downstream.subsets import write_selection, write_subset
 from tests.bench.official_files import write_passages, write_questions, write_tasks
 
@@ -114,6 +115,13 @@ def test_a_failed_trial_does_not_stop_the_others(tiny_folder, data, tmp_path, ca
     stranger.unlink()
     assert main(words) == 0
     assert "letter.txt" not in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_models_are_compared_with_each_other_and_with_published_scores():
+    results = read_results(Path("release/nano/record/downstream"))
+    table = format_comparison({"own": results, "same": results})
+    assert "| 82.7 (bag of words) | 80.2 ± 0.5 | 83.1 ± 0.7 | 83.1 ± 0.7 | 83.2 | 85.9 |" in table
+    assert "(100.0%)" in table
 
 
 def test_other_settings_need_another_folder(tiny_folder, data, whole, capsys):
