@@ -1,7 +1,7 @@
 """`python -m bench.downstream.compare NAME=DIR …`: one table of several fine-tuned models.
 
-The first model is compared with the others, its own baselines, BERT-Tiny and BERT-Mini. Each DIR is the `--out`
-of `python -m bench.downstream`.
+The first model is compared with the others, its own baselines, BERT-Tiny and BERT-Mini. Each DIR is the
+`--out` of `python -m bench.downstream`.
 """
 
 import argparse

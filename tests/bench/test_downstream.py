@@ -13,13 +13,14 @@ from albert.pretrained.folder import load_model
 from albert.progress import NullReporter
 from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.training.loop import StoppedError
+from bench.downstream import results as trial_results
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.compare import format_comparison
 from bench.downstream.ensembles import Ensemble, measure_ensemble
 from bench.downstream.experiment import Experiment
 from bench.downstream.findings import list_findings
 from bench.downstream.reference import DataSizes
-from bench.downstream.results import TaskResults, read_results
+from bench.downstream.results import TaskResults
 from bench.downstream.subsets import write_selection, write_subset
 from tests.bench.official_files import write_passages, write_questions, write_tasks
 
@@ -118,7 +119,7 @@ def test_a_failed_trial_does_not_stop_the_others(tiny_folder, data, tmp_path, ca
 
 
 def test_models_are_compared_with_each_other_and_with_published_scores():
-    results = read_results(Path("release/nano/record/downstream"))
+    results = trial_results.read_results(Path("release/nano/record/downstream"))
     table = format_comparison({"own": results, "same": results})
     assert "| 82.7 (bag of words) | 80.2 ± 0.5 | 83.1 ± 0.7 | 83.1 ± 0.7 | 83.2 | 85.9 |" in table
     assert "(100.0%)" in table
