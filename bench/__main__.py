@@ -22,6 +22,7 @@ from albert.text.folder import load_tokenizer
 from bench import (
     against_transformers,
     attention,
+    busy,
     communication,
     examples,
     finetuning,
@@ -202,6 +203,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
     "memory": ("Memory of preparing and reading", format_memory),
     "communication": ("Bytes that two processes exchange in a step", communication.format_section),
     "scaling": ("Step time of many processes: formula and measurement", scaling_check.format_section),
+    "busy": ("Busy machines: waiting threads", busy.format_section),
     "saving": ("Background checkpoints of two processes", saving.format_section),
 }
 

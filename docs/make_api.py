@@ -104,6 +104,11 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Threads",
+        "Speed beside other programs and in containers: see [threads.md](threads.md).",
+        ("threads: tune_threads",),
+    ),
+    Section(
         "Errors",
         "Raised for invalid arguments, files and settings. The message is one line and suggests a fix.",
         ("errors: AlbertError InputError SettingsError FileFormatError WeightsError",),

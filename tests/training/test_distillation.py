@@ -247,7 +247,7 @@ def test_vectors_of_fewer_layers_are_mapped_to_those_of_all(train, tmp_path):
             plain = pool_mean(model.model(tokens, depth=depth).last_TD, tokens)
             expected = model.model.head("vector_exits")[depth - 1](plain)
         assert not torch.equal(plain, expected)
-        np.testing.assert_allclose(model.embed(texts, depth=depth), expected, atol=1e-5)
+        np.testing.assert_allclose(model.embed(texts, depth=depth, is_normalized=False), expected, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -305,6 +305,7 @@ def test_another_vocabulary_compares_whole_texts(train, tmp_path, tokenizer):
         (("model.num_attention_heads=3",), ("num_attention_heads", "3", "2")),
         (("batch_size=6",), ("6", "group_size", "4")),
         (("distillation.layers=[[9, 1]]",), ("9", "0 to 4")),
+        (("distillation.exit_depths=[2, 5]",), ("4 layers", "exit_depths=[2]")),
         (("distillation.mlm_weight=0",), ("pair_weight", "0.2", "mlm_weight")),
     ],
 )
