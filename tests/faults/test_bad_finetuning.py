@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import WORDS, Outcome, RunAlbert, read_tree, write_vocabulary
 from tests.faults.full_disk import limit_files
-from tests.tasks.tables import OWN_TABLES, write_rows, write_tables
+from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
 
 FAST = ("num_steps=2", "batch_size=4", "num_evaluations=1", "has_tensorboard=false")
 OTHER_WORDS = [*WORDS[:5], *(f"{word}x" for word in WORDS[5:])]
@@ -94,6 +94,15 @@ def test_a_vocabulary_that_does_not_fit_is_rejected(reject, data, tiny_copy):
     assert "tokenizer.json" in error
 
 
+def test_answers_that_are_in_none_of_the_contexts_are_rejected(finetune, tmp_path):
+    absent = {"answers": {"text": ["zebra"], "answer_start": [4]}}
+    rows = [row | absent for row in draw_rows("question-answering", 40, seed=1)]
+    outcome = finetune("question-answering", write_rows(tmp_path / "table.jsonl", rows))
+    assert outcome.code == 2
+    assert "36 examples" in outcome.err
+    assert not (tmp_path / "run").exists()
+
+
 def test_embeddings_are_evaluated_on_pairs(reject, finetune, tmp_path):
     singles = write_rows(tmp_path / "singles.csv", [{"text": f"the {word} ."} for word in WORDS[10:40]])
     assert "singles.csv" in reject("embedding", singles)
@@ -118,6 +127,20 @@ def test_pairs_that_are_all_below_min_similarity_are_rejected(finetune, tmp_path
     error = outcome.err.splitlines()[-1]
     values = ("20 pairs", "min_similarity=4", "0.95", "min_similarity=0.76")
     assert not [value for value in values if value not in error], error
+
+
+def test_a_run_without_space_for_checkpoints_resumes_later(finetune, data, tmp_path):
+    with limit_files(10):
+        outcome = finetune("classification", data)
+    assert outcome.code == 2
+    assert f"{tmp_path / 'run'}: " in outcome.err.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+    with limit_files(20_000):
+        outcome = finetune("classification", data)
+    assert outcome.code == 2
+    assert "--resume" in outcome.err.splitlines()[-1]
+    assert not list((tmp_path / "run" / "checkpoints").iterdir())
+    assert finetune("classification", data, "--resume").code == 0
 
 
 def test_a_model_that_could_not_be_written_is_written_later(finetune, data, tmp_path):
