@@ -39,7 +39,6 @@ from tests.tasks.finetuned_folder import (
 from tests.tasks.published import (
     TEXTS,
     write_entailment,
-    write_race,
     write_sentiment,
     write_similarity,
     write_squad,
@@ -97,14 +96,6 @@ def test_a_model_of_mnli_answers_both_dev_sets_and_the_diagnostic_set(build, tmp
     found = evaluate("ax", model=model, data=data)
     assert (found.split, found.num_scored, found.scores, found.results) == ("test", 0, {}, ())
     assert len(found.answers) == len(TEXTS) - 1
-
-
-def test_race_is_scored_by_level(build, tmp_path):
-    found = evaluate("race", model=build("race"), data=write_race(tmp_path))
-    assert set(found.scores) == set(found.intervals) == {"accuracy", "middle", "high", "score"}
-    assert (found.scores["middle"] + found.scores["high"]) / 2 == found.scores["accuracy"]
-    assert list(found.results[0].texts) == ["passage", "question", "A", "B", "C", "D"]
-    assert found.results[0].gold == "A: old"
 
 
 def test_squad_is_scored_at_the_threshold_of_the_model(build, tmp_path):

@@ -1,8 +1,6 @@
 """Fine-tuning: every task type is learned, runs resume exactly, recipes, seeds and class weights."""
 
 import json
-import os
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +11,6 @@ from safetensors.torch import load_file
 import albert
 from albert.errors import AlbertError, InputError
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.progress import NullReporter
 from albert.tasks.catalogue import build_task, read_config
 from albert.tasks.classification import ClassificationConfig, TextExample
 from albert.tasks.data import TaskData, open_task_data
@@ -34,6 +31,7 @@ from albert.tasks.question_answering import QuestionAnsweringConfig
 from albert.tasks.task import TaskBatch, balance_classes
 from albert.tasks.token_classification import TokenClassificationConfig, TokenExample
 from tests.tasks.tables import NOUNS, OWN_TABLES, SIZES, draw_rows, write_rows, write_tables
+from tests.training.conftest import Listener
 
 FAST = ("num_steps=200", "batch_size=16", "optimizer.learning_rate=3e-3", "num_evaluations=4",
         "has_tensorboard=false")  # fmt: skip
@@ -98,23 +96,12 @@ def test_embeddings_are_learned_from_pairs_without_scores(tiny_folder, tmp_path)
 # Runs.
 
 
-class StopAt(NullReporter):
-    """Send this process a signal at a step, as a scheduler does."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def show(self, stage, message, *, fraction=None):
-        if f"step {self.step} of" in message:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
 def test_an_interrupted_run_resumes_to_identical_weights(tiny_folder, data, tmp_path):
     """Including dropout, the order of the examples and the schedule."""
     overrides, out = (*SHORT, "log_every=1"), tmp_path / "again"
     whole = train("classification", tiny_folder, data, tmp_path / "whole", *overrides)
     for step in (3, 6, 11):
-        options = {"resume": step > 3, "reporter": StopAt(step)}
+        options = {"resume": step > 3, "reporter": Listener(stop_at=step)}
         stopped = train("classification", tiny_folder, data, out, *overrides, **options)
         assert (stopped.outcome.signal, stopped.outcome.progress.step) == ("SIGTERM", step)
         assert stopped.model_dir is None

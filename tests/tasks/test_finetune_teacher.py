@@ -31,7 +31,8 @@ from tests.tasks.finetuned_folder import (
     write_finetuned_folder,
 )
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
-from tests.tasks.test_finetune import StopAt, are_equal, read_weights
+from tests.tasks.test_finetune import are_equal, read_weights
+from tests.training.conftest import Listener
 
 SHORT = ("num_steps=6", "batch_size=8", "num_evaluations=2", "has_tensorboard=false", "rename_share=0")
 LONG = (*SHORT, "num_steps=120", "batch_size=16", "optimizer.learning_rate=3e-3")
@@ -154,7 +155,7 @@ def test_an_interrupted_student_resumes_to_identical_weights(tiny_folder, texts,
     whole = train("classification", tiny_folder, texts / "few", tmp_path / "whole", *overrides, **options)
     out = tmp_path / "again"
     stopped = train(
-        "classification", tiny_folder, texts / "few", out, *overrides, reporter=StopAt(5), **options
+        "classification", tiny_folder, texts / "few", out, *overrides, reporter=Listener(stop_at=5), **options
     )
     assert stopped.outcome.progress.step == 5
     again = train("classification", tiny_folder, texts / "few", out, *overrides, resume=True, **options)
