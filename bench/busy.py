@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 
@@ -74,18 +75,19 @@ def _start_sides(work: str) -> Iterator[dict[str, Callable[[float], float]]]:
         for name, variables in SETTINGS.items()
     }
 
-    def ask(process: "subprocess.Popen[str]", seconds: float) -> float:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        print(seconds, file=process.stdin, flush=True)
-        return float(process.stdout.readline())
-
     try:
-        yield {name: lambda seconds, each=process: ask(each, seconds) for name, process in started.items()}
+        yield {name: partial(_ask, process) for name, process in started.items()}
     finally:
         for process in started.values():
             process.kill()
             process.wait()
+
+
+def _ask(process: "subprocess.Popen[str]", seconds: float) -> float:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    print(seconds, file=process.stdin, flush=True)
+    return float(process.stdout.readline())
 
 
 @contextmanager
@@ -105,9 +107,9 @@ def _build_work(name: str) -> tuple[Callable[[], object], int]:
     """Return a function to repeat, and what it counts for."""
     if name == "training":
         config = build_preset("nano")
-        batch = build_random_batch(config, num_sequences=32, length=128)
+        examples = build_random_batch(config, num_sequences=32, length=128)
         step = build_our_step("nano", max_tokens=MICRO_TOKENS)
-        return lambda: step([batch]), len(batch.ids_T)
+        return lambda: step([examples]), len(examples.ids_T)
     model, batch = build_ours(), ragged_batch()
     if name == "latency":
         batch = batch.split(1)[0]
