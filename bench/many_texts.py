@@ -12,7 +12,6 @@ import sys
 import time
 from pathlib import Path
 
-NUM_TEXTS = 512
 NUM_SHARDS = 8
 ROUNDS = 5
 _WORKER = """
@@ -41,17 +40,16 @@ def measure_speed(model: str, path: Path) -> dict[str, float]:
     from albert.tasks.predictor import load
 
     torch.set_num_threads(2)
-    texts = path.read_text(encoding="utf-8").splitlines()[:NUM_TEXTS]
+    texts = path.read_text(encoding="utf-8").splitlines()
     paths = (resolve_source(model).absolute(),)
     key = json.dumps({"model": many_texts._hash_models(paths)})
-    job = many_texts._EmbedJob(key, paths, RuntimeSettings(), None, pooling=None, is_normalized=None)
-    found = many_texts._find_input(
-        path, find_task("embedding"), NUM_TEXTS // NUM_SHARDS, "out", columns={}, format="lines"
-    )
-    parts = list(found.iter_shards())[:NUM_SHARDS]
+    options = many_texts._EmbeddingOptions(pooling=None, is_normalized=None, depth=None)
+    job = many_texts._EmbedJob(key, paths, RuntimeSettings(), None, options=options)
+    num_rows = -(-len(texts) // NUM_SHARDS)
+    found = many_texts._find_input(path, find_task("embedding"), num_rows, "out", columns={}, format="lines")
     tasks = [
         many_texts._ShardTask(many_texts._Shard("", len(rows), many_texts._hash_rows(rows)), job, rows)
-        for rows in parts
+        for rows in found.iter_shards()
     ]
     predictor = load(model)
     predictor.max_text = predictor.max_text or predictor.model.config.max_position_embeddings

@@ -2,7 +2,7 @@
 
 This process reads the input, cuts it into shards of rows and writes their results. Workers only compute, and
 those of a machine share one copy of the weights. A worker has one thread, because the number of threads
-changes the last bits of a result. So the bytes of a shard depend on its rows, the models and the settings,
+can change the last bits of a result. So the bytes of a shard depend on its rows, the models and the settings,
 not on the engine or the number of workers. Finished shards are kept, so that the same call resumes an
 interrupted run; the manifest is written last.
 """
@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import PositiveInt
 
 from albert import __version__
 from albert.data import storage
@@ -84,6 +85,12 @@ class EmbeddingSettings(Settings):
     columns: TextColumns = TextColumns()
 
 
+class _EmbeddingOptions(EmbeddingSettings):
+    pooling: Pooling | None
+    is_normalized: bool | None
+    depth: PositiveInt | None
+
+
 def embed_files(
     source: PathOrUrl,
     *,
@@ -91,7 +98,7 @@ def embed_files(
     out: PathOrUrl,
     columns: Mapping[str, str] | None = None,
     format: str | None = None,
-    pooling: Pooling | None = None,
+    pooling: str | None = None,
     is_normalized: bool | None = None,
     depth: int | None = None,
     shard_rows: int = SHARD_ROWS,
@@ -134,21 +141,19 @@ def embed_files(
         InputError: If `out` holds anything else, or the input cannot be read.
     """
     runtime = runtime or RuntimeSettings()
-    names = build_settings(EmbeddingSettings, values={"columns": dict(columns or {})}, source="embed").columns
+    values = {"pooling": pooling, "is_normalized": is_normalized, "depth": depth, "columns": columns or {}}
+    options = build_settings(_EmbeddingOptions, values=values, source="embed")
     paths = (resolve_source(model, revision=revision).absolute(),)
     settings = {
         "command": "embed",
         "model": _hash_models(paths),
-        "pooling": pooling,
-        "is_normalized": is_normalized,
-        "depth": depth,
-        "columns": names.model_dump(),
+        **options.model_dump(),
         "shard_rows": shard_rows,
         "runtime": runtime.model_dump(),
     }
-    reading = {"columns": names.model_dump(exclude_none=True), "format": format}
+    reading = {"columns": options.columns.model_dump(exclude_none=True), "format": format}
     return _run(
-        _EmbedJob(json.dumps(settings), paths, runtime, depth, pooling=pooling, is_normalized=is_normalized),
+        _EmbedJob(json.dumps(settings), paths, runtime, options.depth, options=options),
         _find_input(source, find_task("embedding"), shard_rows, out, **reading),
         open_storage(out),
         settings=settings,
@@ -328,8 +333,7 @@ class _Job:
 
 @dataclass(frozen=True, kw_only=True)
 class _EmbedJob(_Job):
-    pooling: Pooling | None = field(compare=False)
-    is_normalized: bool | None = field(compare=False)
+    options: _EmbeddingOptions = field(compare=False)
 
     stage = "embed"
     suffix = ".parquet"
@@ -340,13 +344,13 @@ class _EmbedJob(_Job):
         predictor.max_text = predictor.max_text or predictor.model.config.max_position_embeddings
 
         def compute(rows: Sequence[InputRow]) -> _ShardResult:
-            texts = [row.example.texts[0] for row in rows]
+            texts = [str(row.example.texts[0]) for row in rows]
             predictor.num_truncated = 0
             vectors = [
                 predictor.embed(
                     texts[start : start + MAX_EXAMPLES],
-                    pooling=self.pooling,
-                    is_normalized=self.is_normalized,
+                    pooling=self.options.pooling,
+                    is_normalized=self.options.is_normalized,
                     depth=self.depth,
                 )
                 for start in range(0, len(texts), MAX_EXAMPLES)
@@ -459,14 +463,13 @@ def _run(
         raise InputError(f"{out.location}: holds other files; choose an empty --out")
     shards = _scan(inputs, job.suffix, reporter)
     problems = [line for each in inputs.problems for line in each.describe()]
-    num_rows, num_skipped = (
-        sum(each.num_rows for each in shards),
-        sum(each.num_skipped for each in inputs.problems),
-    )
+    num_rows = sum(each.num_rows for each in shards)
+    num_skipped = sum(each.num_skipped for each in inputs.problems)
     digest = hashlib.sha256("".join(each.sha256 for each in shards).encode()).hexdigest()
     settings = json.loads(json.dumps({"albert": __version__, **settings, "input": digest}))
     scratch = out.subfolder(SCRATCH_NAME)
-    _check_settings(out, scratch, settings)
+    if not all(name.startswith(".") for name in names):  # there are results
+        _check_settings(out, scratch, settings)
     busy = f"{out.location}: another run is writing there; wait for it, or choose another --out"
     with hold(scratch.lock_path, busy=busy), workers as engine:
         put_json(scratch, SETTINGS_NAME, settings)
@@ -528,7 +531,7 @@ def _hash_rows(rows: Sequence[InputRow]) -> str:
 
 
 def _check_settings(out: Storage, scratch: Storage, settings: Mapping[str, Any]) -> None:
-    """Raise an InputError if the folder holds the results of other settings, models or rows."""
+    """Raise an InputError if the results are those of other settings, models or rows."""
     for store, name in ((out, MANIFEST_NAME), (scratch, SETTINGS_NAME)):
         if store.find_size(name) is None:
             continue

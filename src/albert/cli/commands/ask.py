@@ -143,7 +143,7 @@ def embed(
         {**others, "--shard-rows": shard_rows, "--format": format}, hint="is for a file; add --input FILE"
     )
     if not texts:
-        raise InputError("no text to embed; give texts, - for stdin, or --input FILE")
+        raise InputError("no text to embed; give a TEXT, - for stdin, or --input FILE")
     path = None if out is None else Path(out)
     command.check_new_file(path, force=force)
     texts = command.read_texts(texts)
