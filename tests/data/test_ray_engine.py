@@ -12,11 +12,12 @@ import pytest
 from albert.data.engines import WorkerError, build_engine
 from albert.data.prepare import prepare_corpus
 from albert.errors import InputError
-from albert.tasks.many_texts import embed_files
+from albert.tasks.many_texts import embed_files, predict_files
 from tests.conftest import WORDS, read_tree
 from tests.data.conftest import read_files, sentence
 from tests.data.test_engines import die, reject
 from tests.data.test_prepare import UNIT, is_running
+from tests.tasks.finetuned_folder import SENTIMENT, write_finetuned_folder
 from tests.training.conftest import Listener
 
 ray = pytest.importorskip("ray", reason="needs the extra `ray`")
@@ -58,7 +59,7 @@ def test_two_nodes_give_the_bytes_of_local_processes(cluster, books, vocab_path,
     assert list(read_files(bucket))[-1] == "manifest.json"
 
 
-def test_two_nodes_embed_texts_to_the_bytes_of_local_processes(cluster, tiny_folder, bucket, tmp_path):
+def test_two_nodes_embed_and_predict_the_bytes_of_local_processes(cluster, tiny_folder, bucket, tmp_path):
     table = tmp_path / "texts.txt"
     table.write_text("".join(f"the {first} saw the {second}\n" for first in WORDS for second in WORDS[5:15]))
     options = {"model": tiny_folder, "shard_rows": 100}
@@ -66,6 +67,10 @@ def test_two_nodes_embed_texts_to_the_bytes_of_local_processes(cluster, tiny_fol
     found = embed_files(table, out=f"bucket://{bucket}", engine="ray", address=cluster.address, **options)
     assert found.num_shards == 7
     assert read_files(bucket) == read_files(tmp_path / "out")
+    model = write_finetuned_folder(tmp_path / "model", tiny_folder, SENTIMENT)
+    for name, where in (("local", {}), ("ray", {"engine": "ray", "address": cluster.address})):
+        predict_files("classification", table, models=[model], out=tmp_path / name, shard_rows=100, **where)
+    assert read_tree(tmp_path / "ray") == read_tree(tmp_path / "local")
 
 
 def locate(number: int) -> str:

@@ -60,7 +60,7 @@ def test_predictions_are_those_of_the_command_without_workers(tiny_folder, table
     for number in (1, 2):
         out = tmp_path / f"out-{number}"
         assert run_albert(*words, "--workers", number, "--shard-rows", 96, "--out", out).code == 0
-        assert (out / "00000.jsonl").read_text() == expected
+        assert (out / "000000.jsonl").read_text() == expected
     summary = predict_files(
         "classification",
         table,
@@ -69,7 +69,7 @@ def test_predictions_are_those_of_the_command_without_workers(tiny_folder, table
         out=tmp_path / "small",
         shard_rows=30,
     )
-    lines = "".join((tmp_path / "small" / f"0000{k}.jsonl").read_text() for k in range(4)).splitlines()
+    lines = "".join((tmp_path / "small" / f"00000{k}.jsonl").read_text() for k in range(4)).splitlines()
     assert [json.loads(line)["line"] for line in lines] == list(range(2, summary.num_rows + 2))
 
 
@@ -139,6 +139,7 @@ def test_urls(tiny_folder, table, memory, tmp_path):
     embed_files(f"{memory}/in/texts.csv", out=f"{memory}/out", **options)
     assert stores.read_store(f"{memory}/out") == read_tree(tmp_path / "out")
     assert embed_files(f"{memory}/in/texts.csv", out=f"{memory}/out", **options).num_kept == 2
+    assert embed_files(f"{memory}/in", out=f"{memory}/tables", **options).num_rows == 96
 
 
 READ_WEIGHTS = """

@@ -42,6 +42,7 @@ from albert.tasks.predict import (
     SILENT_SECONDS,
     PredictionInput,
     describe_answers,
+    find_predicted_task,
     format_line,
     open_input,
 )
@@ -210,9 +211,7 @@ def predict_files(
         InputError: If the models do not fit the task, `out` holds anything else, or the input cannot be read.
     """
     runtime = runtime or RuntimeSettings()
-    definition = find_task(task)
-    if not models:
-        raise InputError("no model to predict with; give at least one --model")
+    definition = find_predicted_task(task, models)
     paths = tuple(resolve_source(model).absolute() for model in models)
     members, names = open_members(definition, paths, runtime=runtime, columns=columns or {})
     settings = {
@@ -253,18 +252,17 @@ class InputRow:
     file: str | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Input:
     """The rows of a table, or of the tables in a folder; `problems` are those of the last reading."""
 
-    name: str
-    files: tuple[tuple[str | None, PathOrUrl], ...]
+    files: list[tuple[str | None, PathOrUrl]]
     open: Callable[[PathOrUrl], PredictionInput]
     shard_rows: int
     problems: list[Problems] = field(default_factory=list)
 
     def iter_shards(self) -> Iterator[tuple[InputRow, ...]]:
-        self.problems.clear()
+        self.problems = []
         groups = iter_groups(
             self._iter_rows(),
             count_characters=lambda row: row.example.num_characters,
@@ -284,28 +282,29 @@ class _Input:
 def _find_input(
     source: PathOrUrl, definition: TaskDefinition, shard_rows: int, out: PathOrUrl, **reading: Any
 ) -> _Input:
+    """Find the tables of a file, a folder or a URL; `reading` are the options of `open_input`."""
     if shard_rows < 1:
         raise InputError(f"the number of rows of a shard is {shard_rows}; set it to at least 1")
-    files: list[tuple[str | None, PathOrUrl]] = [(None, source)]
-    path = None if storage.is_url(source) else storage.to_path(source)
-    if str(source) == "-" or (path is not None and path.exists() and not (path.is_file() or path.is_dir())):
-        raise InputError(f"{source}: is a stream, but the input is read twice; give a file")
-    is_known = reading["format"] is not None or find_format(source) in FORMATS
-    if not is_known if path is None else path.is_dir() and not definition.is_published:
-        if path is None:
+    names: list[str] | None = None  # of a folder
+    if storage.is_url(source):
+        if reading["format"] is None and find_format(source) not in FORMATS:
             names = storage.list_files(str(source))
-        else:
+    else:
+        path = storage.to_path(source)
+        if str(source) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+            raise InputError(f"{source}: is a stream, but the input is read twice; give a file")
+        if path.is_dir() and not definition.is_published:
             if not storage.is_url(out) and storage.to_path(out).resolve().is_relative_to(path.resolve()):
                 raise InputError(f"{out}: is in the folder of the input; choose another --out")
             found = (file.relative_to(path) for file in sorted(path.rglob("*")) if file.is_file())
             names = [each.as_posix() for each in found if not any(p.startswith(".") for p in each.parts)]
-        names = [name for name in names if reading["format"] is not None or find_format(name) in FORMATS]
-        if not names:
+    files: list[tuple[str | None, PathOrUrl]] = [(None, source)]
+    if names is not None:
+        tables = [name for name in names if reading["format"] is not None or find_format(name) in FORMATS]
+        if not tables:
             raise InputError(f"{source}: contains no tables; supported are {', '.join(FORMATS)}")
-        files = [(name, f"{str(source).rstrip('/')}/{name}") for name in names]
-    return _Input(
-        str(source), tuple(files), partial(open_input, definition=definition, **reading), shard_rows
-    )
+        files = [(name, f"{str(source).rstrip('/')}/{name}") for name in tables]
+    return _Input(files, partial(open_input, definition=definition, **reading), shard_rows)
 
 
 @dataclass(frozen=True)
@@ -517,7 +516,7 @@ def _scan(inputs: _Input, suffix: str, reporter: Reporter) -> list[_Shard]:
     shards: list[_Shard] = []
     num_rows, start = 0, time.monotonic()
     for rows in inputs.iter_shards():
-        shards.append(_Shard(f"{len(shards):05d}{suffix}", len(rows), _hash_rows(rows)))
+        shards.append(_Shard(f"{len(shards):06d}{suffix}", len(rows), _hash_rows(rows)))
         num_rows += len(rows)
         if time.monotonic() - start > SILENT_SECONDS:
             reporter.show("scanning", f"{num_rows:,} rows")

@@ -111,11 +111,7 @@ def predict(
     """
     reporter, runtime = reporter or NullReporter(), runtime or RuntimeSettings()
     start = time.monotonic()
-    if task.lower() == "pretraining":
-        raise InputError("predict does not support the task 'pretraining'; use fill-mask or sentence-order")
-    if not models:
-        raise InputError("no model to predict with; give at least one --model")
-    definition = find_task(task)
+    definition = find_predicted_task(task, models)
     members, names = open_members(definition, models, runtime=runtime, columns=columns or {})
     inputs = open_input(source, definition, columns=names, named=columns or (), split=split, format=format)
     merged = build_task(merge_configs(members, definition))
@@ -148,6 +144,15 @@ def predict(
     for problem in problems:
         reporter.say(problem)
     return PredictionSummary(num_answers, inputs.problems.num_skipped, problems, time.monotonic() - start)
+
+
+def find_predicted_task(name: str, models: Sequence[str | Path]) -> TaskDefinition:
+    """Find a task to predict with models; raise an `InputError` for pretraining, or without models."""
+    if name.lower() == "pretraining":
+        raise InputError("predict does not support the task 'pretraining'; use fill-mask or sentence-order")
+    if not models:
+        raise InputError("no model to predict with; give at least one --model")
+    return find_task(name)
 
 
 def describe_answers(
