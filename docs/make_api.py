@@ -46,6 +46,7 @@ SECTIONS = (
             "tasks.predictor: load",
             "inference.predictor: Predictor",
             "tasks.predictor: TaskPredictor",
+            "tasks.many_texts: embed_files predict_files ShardSummary",
         ),
     ),
     Section(

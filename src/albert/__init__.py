@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
     from albert.tasks.evaluate import evaluate
     from albert.tasks.finetune import finetune
+    from albert.tasks.many_texts import embed_files, predict_files
     from albert.tasks.predictor import TaskPredictor, load
     from albert.threads import tune_threads
     from albert.training.pretrain import distill, pretrain
@@ -21,10 +22,12 @@ __all__ = [
     "TaskPredictor",
     "__version__",
     "distill",
+    "embed_files",
     "evaluate",
     "finetune",
     "load",
     "load_encoder",
+    "predict_files",
     "pretrain",
     "tune_threads",
 ]
@@ -39,6 +42,8 @@ _MODULES = {
     "pretrain": "albert.training.pretrain",
     "finetune": "albert.tasks.finetune",
     "evaluate": "albert.tasks.evaluate",
+    "embed_files": "albert.tasks.many_texts",
+    "predict_files": "albert.tasks.many_texts",
     "tune_threads": "albert.threads",
 }
 

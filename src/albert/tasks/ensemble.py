@@ -27,8 +27,8 @@ class Member:
     foreign: TaskConfig | None = None  # the task of a folder without task.json
     order: tuple[int, ...] | None = None  # for each label of the ensemble the index of the model's output
 
-    def load(self, runtime: RuntimeSettings) -> FinetunedModel:
-        return load_finetuned(self.path, target=self.foreign, runtime=runtime)
+    def load(self, runtime: RuntimeSettings, *, is_shared: bool = False) -> FinetunedModel:
+        return load_finetuned(self.path, target=self.foreign, runtime=runtime, is_shared=is_shared)
 
     def align(self, answers: Sequence[object]) -> list[object]:
         """Reorder the labels of answers for the ensemble, and apply the model's temperature."""

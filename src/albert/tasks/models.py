@@ -70,7 +70,11 @@ class FinetunedModel:
 
 
 def load_finetuned(
-    source: str | Path, *, target: TaskConfig | None = None, runtime: RuntimeSettings | None = None
+    source: str | Path,
+    *,
+    target: TaskConfig | None = None,
+    runtime: RuntimeSettings | None = None,
+    is_shared: bool = False,
 ) -> FinetunedModel:
     """Load a fine-tuned model.
 
@@ -79,6 +83,7 @@ def load_finetuned(
         target: The task of a folder of another library, without task.json; its labels are used unless the
             folder has names of its own.
         runtime: Device and precision.
+        is_shared: Share the memory of the weights with other processes of this machine.
 
     Raises:
         InputError: If the folder is for another task type or has no head for the task.
@@ -88,7 +93,7 @@ def load_finetuned(
     config = read_config(path)
     if config is None and target is None:
         raise InputError(f"{source}: has no task.json; give a model written by albert finetune")
-    loaded = load_model(path, device=select_device(runtime.device))
+    loaded = load_model(path, device=select_device(runtime.device), is_shared=is_shared)
     if config is None:
         assert target is not None
         heads, names = loaded.model.heads.keys(), build_task(target).head_names

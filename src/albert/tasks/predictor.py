@@ -64,7 +64,8 @@ class TaskPredictor(Predictor):
     ) -> None:
         super().__init__(model, tokenizer, runtime=runtime)
         self.task_config = config
-        self._max_text = (config.max_embedded if config is not None else None) or max_text
+        self.max_text = (config.max_embedded if config is not None else None) or max_text
+        self.num_truncated = 0  # texts that `embed` truncated
         self.default_pooling = pooling or self.default_pooling
         self.default_is_normalized = is_normalized
         self._card, self._labels = card, tuple(labels)
@@ -183,9 +184,10 @@ class TaskPredictor(Predictor):
 
     def _frame_text(self, encoding: Encoding) -> InputSequence:
         """Truncate texts of an embedding model as in training and in sentence-transformers."""
-        if self._max_text is None:
+        if self.max_text is None:
             return super()._frame_text(encoding)
-        size = self._max_text - 2  # without [CLS] and [SEP]
+        size = self.max_text - 2  # without [CLS] and [SEP]
+        self.num_truncated += len(encoding.ids) > size
         return self.tokenizer.build_sequence(Encoding(encoding.ids[:size], encoding.spans[:size]))
 
     def _predict(
@@ -216,6 +218,7 @@ def load(
     device: str = "auto",
     precision: Literal["float32", "bf16"] = "float32",
     revision: str | None = None,
+    is_shared: bool = False,
 ) -> TaskPredictor:
     """Load a model for prediction.
 
@@ -228,6 +231,8 @@ def load(
         device: auto, cpu, cuda, cuda:N or mps.
         precision: float32, or bf16 where the hardware supports it.
         revision: The version of a model on the hub.
+        is_shared: Share the memory of the weights with other processes of this machine that do the same: they
+            are mapped from a float32 copy in `$ALBERT_CACHE/weights`.
 
     Returns:
         A predictor with the model's heads and tokenizer.
@@ -240,7 +245,7 @@ def load(
     >>> print(candidates[0].text, candidates[0].probability)
     >>> vectors = model.embed(["a ship", "a dog"], depth=2)
     """
-    loaded = load_model(source, revision=revision)
+    loaded = load_model(source, revision=revision, is_shared=is_shared)
     path = loaded.path if loaded.path.is_dir() else loaded.path.parent
     runtime = build_runtime(device, precision, source="albert.load")
     if others := find_other_modules(path):
