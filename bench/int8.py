@@ -1,0 +1,147 @@
+"""Compare int8 with float32, with `transformers` and with ONNX Runtime on the CPU: base width, two threads.
+
+`python -m bench.int8 [--width 768] [--layers 12] [--repeats 3]`. Random weights, real texts in the order of
+bench/texts.txt. ONNX Runtime runs an export of the model of `transformers`, and its `quantize_dynamic`.
+"""
+
+import argparse
+import copy
+import json
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from albert.model.albert_model import build_model
+from albert.model.config import build_preset
+from albert.model.int8 import quantize_model
+from bench.batches import Batch, build_batch, ragged_batch
+from bench.timing import median_ratio, summarize, time_interleaved
+
+THREADS = 2
+BATCH_SIZES = (1, 4, 8)  # of sorted texts: candidates for the best batch size
+Run = Callable[[list[Batch]], None]
+
+
+class _Exported(nn.Module):
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids_BL: Tensor, mask_BL: Tensor) -> Tensor:
+        hidden: Tensor = self.model(input_ids=ids_BL, attention_mask=mask_BL).last_hidden_state
+        return hidden
+
+
+def build_sides(width: int, layers: int, folder: Path) -> tuple[dict[str, Run], dict[str, int]]:
+    """Build a function for each side, and count the bytes of the files of ONNX Runtime."""
+    import onnxruntime
+    import transformers
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    shape = {"hidden_size": width, "num_attention_heads": width // 64, "intermediate_size": 4 * width}
+    config = build_preset("albert-base-v2").model_copy(update={**shape, "num_hidden_layers": layers})
+    ours = build_model(config, heads={})
+    int8 = quantize_model(copy.deepcopy(ours))
+    theirs = transformers.AlbertModel(
+        transformers.AlbertConfig(**shape, num_hidden_layers=layers, attn_implementation="sdpa")
+    ).eval()
+    batch = build_batch([[2, 7, 9, 3], [2, 7, 3]])
+    paths = {"ONNX Runtime": folder / "float.onnx", "ONNX Runtime int8": folder / "int8.onnx"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dim = torch.export.Dim.DYNAMIC
+        torch.onnx.export(
+            _Exported(theirs),
+            (batch.ids_BL, batch.mask_BL),
+            paths["ONNX Runtime"],
+            input_names=["ids", "mask"],
+            dynamic_shapes=({0: dim, 1: dim}, {0: dim, 1: dim}),
+            external_data=False,
+        )
+        quantize_dynamic(
+            paths["ONNX Runtime"],
+            paths["ONNX Runtime int8"],
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            extra_options={"DefaultTensorType": 1},
+        )
+
+    def run_flat(model: nn.Module) -> Run:
+        def run(batches: list[Batch]) -> None:
+            for batch in batches:
+                model(batch.tokens)
+
+        return run
+
+    def run_padded(batches: list[Batch]) -> None:
+        for batch in batches:
+            theirs(input_ids=batch.ids_BL, attention_mask=None if batch.padding_factor == 1 else batch.mask_BL)
+
+    def run_session(path: Path) -> Run:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = THREADS
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+        def run(batches: list[Batch]) -> None:
+            for batch in batches:
+                session.run(None, {"ids": batch.ids_BL.numpy(), "mask": batch.mask_BL.numpy()})
+
+        return run
+
+    sides = {"int8": run_flat(int8), "float32": run_flat(ours), "transformers": run_padded}
+    sides |= {name: run_session(path) for name, path in paths.items()}
+    return sides, {name: path.stat().st_size for name, path in paths.items()}
+
+
+def measure(width: int, layers: int, repeats: int) -> dict[str, Any]:
+    """Time throughput (all texts) and latency (each of eight sentences alone); ratios are to int8."""
+    torch.set_num_threads(THREADS)
+    batch = ragged_batch()
+    by_length = sorted(batch.split(1), key=lambda each: each.ids_BL.shape[1])
+    sentences = by_length[: len(by_length) // 2 : 2][:8]
+    found: dict[str, Any] = {
+        "real_tokens": int(batch.mask_BL.sum()),
+        "padding_factor": batch.padding_factor,
+        "sentence_lengths": [each.ids_BL.shape[1] for each in sentences],
+    }
+    with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
+        sides, found["onnx_bytes"] = build_sides(width, layers, Path(folder))
+        steps: dict[str, Callable[[], None]] = {}
+        for name, run in sides.items():
+            steps[name] = lambda run=run: run([batch])  # type: ignore[misc]
+            if name not in ("int8", "float32"):
+                for size in BATCH_SIZES:
+                    parts = batch.split(size)
+                    steps[f"{name}, batches of {size}"] = lambda run=run, parts=parts: run(parts)  # type: ignore[misc]
+        found["throughput"] = _summarize(steps, repeats)
+        alone = {name: lambda run=run: run(sentences) for name, run in sides.items()}  # type: ignore[misc]
+        found["latency_of_all_sentences"] = _summarize(alone, 3 * repeats)
+    return found
+
+
+def _summarize(steps: dict[str, Callable[[], None]], repeats: int) -> dict[str, dict[str, Any]]:
+    times = time_interleaved(steps, repeats=repeats)
+    return {
+        name: {"time": str(summarize(each)), "min": min(each), "ratio": median_ratio(each, times["int8"])}
+        for name, each in times.items()
+    }
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Print the measurements as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m bench.int8", description=__doc__)
+    for name, default in (("width", 768), ("layers", 12), ("repeats", 3)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    print(json.dumps(measure(**vars(parser.parse_args(words))), indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
