@@ -81,7 +81,9 @@ def build_sides(width: int, layers: int, folder: Path) -> tuple[dict[str, Run], 
 
     def run_padded(batches: list[Batch]) -> None:
         for batch in batches:
-            theirs(input_ids=batch.ids_BL, attention_mask=None if batch.padding_factor == 1 else batch.mask_BL)
+            theirs(
+                input_ids=batch.ids_BL, attention_mask=None if batch.padding_factor == 1 else batch.mask_BL
+            )
 
     def run_session(path: Path) -> Run:
         options = onnxruntime.SessionOptions()

@@ -1,9 +1,8 @@
 """Int8 on CPUs: weights with a scale per output channel, activations with a scale per token.
 
-oneDNN's kernel multiplies unsigned bytes by signed ones and has one scale for all its activations. A scale per
-token is applied to its output, together with the bias: a token's result does not depend on the others in its
-batch. Elementwise work is done in chunks of rows that fit into the cache; otherwise it would take longer than
-the products (docs/int8.md).
+oneDNN's kernel multiplies unsigned bytes by signed ones and has one scale for all its activations. A scale
+per token is applied to its output, together with the bias: a token's result does not depend on the others in
+its batch. Chunks of rows are small enough that the elementwise work stays in the cache (docs/int8.md).
 
 Shapes: T tokens, P rows of a product, M masked positions, V vocabulary, D hidden width, E embedding width,
 F feed-forward width, K inputs, N outputs; also N heads of width H.
@@ -25,7 +24,7 @@ from albert.model.tokens import Layout, SelectedTokens, gather_rows
 # Rows that fit into the caches of two cores with their intermediate results.
 _CHUNK = 256
 # The kernel is compiled anew for each number of rows, which takes about a millisecond.
-_ROW_STEP = 16
+_ROW_STEP = 8
 _ZERO = 128  # the byte of 0 in activations
 _MAX_WEIGHT, _MAX_REDUCED = 127, 63
 
@@ -79,6 +78,11 @@ def quantize_model(
         assert isinstance(head, MaskedLMHead)
         model.heads["mlm"] = Int8MaskedLMHead(head, convert("mlm", head.dense), table)
     return model.eval().requires_grad_(False)
+
+
+def is_quantized(model: AlbertModel) -> bool:
+    """Return whether `quantize_model` was applied."""
+    return any(isinstance(each, Int8AttentionBlock) for each in model.encoder.attention)
 
 
 def list_modules(model: AlbertModel) -> list[str]:
@@ -162,7 +166,7 @@ class Int8Linear(nn.Module):
         return torch.addcmul(self.bias_N, y_PN[: len(x_TK)], scale_T1)
 
     def _quantize(self, x_TK: Tensor) -> tuple[Tensor, Tensor]:
-        """Round to bytes; rows are added up to a multiple of 16."""
+        """Round to bytes; rows are added up to a multiple of _ROW_STEP."""
         # Two reductions take less than half the time of abs().amax() or aminmax().
         largest_T1 = torch.maximum(x_TK.amax(1, keepdim=True), -x_TK.amin(1, keepdim=True))
         scale_T1 = largest_T1.clamp_(min=1e-20) / _MAX_WEIGHT
