@@ -265,7 +265,7 @@ def _iter_logits(model: AlbertModel, last_TD: Tensor, tokens: Tokens) -> Iterato
         if name in _PRETRAINING_HEADS:
             continue
         if name in ("span", "beam_span"):  # the choices are the tokens of a sequence
-            scores_TK = head.linear(last_TD) if name == "span" else head.start(last_TD)
+            scores_TK = head.get_submodule("linear" if name == "span" else "start")(last_TD)
             yield from (part_LK.t() for part_LK in scores_TK.split(tokens.lengths))
             continue
         pool = HEADS[name].pool

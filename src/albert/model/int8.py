@@ -152,6 +152,10 @@ def _multiply(rows_PK: Tensor, packed: Tensor, scale_N: Tensor) -> Tensor:
 class Int8Linear(nn.Module):
     """A linear map with int8 weights; each row of its input is rounded to int8 with a scale of its own."""
 
+    packed: Tensor
+    scale_N: Tensor
+    bias_N: Tensor
+
     def __init__(self, weight_NK: Tensor, bias_N: Tensor | None, *, limit: int) -> None:
         super().__init__()
         integers_NK, scale_N = _quantize_weight(weight_NK, limit)
@@ -179,6 +183,9 @@ class Int8Linear(nn.Module):
 
 class Int8Table(nn.Module):
     """An embedding table of int8 rows, each with a scale."""
+
+    weight: Tensor
+    scale_V: Tensor
 
     def __init__(self, weight_VE: Tensor, *, limit: int) -> None:
         super().__init__()
