@@ -12,11 +12,18 @@ import torch
 import albert
 from albert.errors import InputError
 from albert.export.int8 import AgreementCheck, export_int8
-from albert.model.albert_model import build_model
 from albert.model.int8 import is_quantized, is_saturating
 from albert.model.runtime import RuntimeSettings, build_autocast
 from albert.pretrained.folder import load_model, load_vocabulary, save_model
 from tests.conftest import rejects
+from tests.tasks.finetuned_folder import (
+    ANSWERS,
+    OPTIONS,
+    PLACES,
+    SENTIMENT,
+    STARS,
+    write_finetuned_folder,
+)
 
 TEXTS = [
     "the ship left the town and it was cold .",
@@ -24,6 +31,7 @@ TEXTS = [
     "two children went to the house on the hill , or not ?",
     "she found three small old towns by the sea !",
 ]
+NAMES = ("float32", "int8")
 SATURATING = """
 import sys
 from albert.export.int8 import export_int8
@@ -70,17 +78,34 @@ def test_an_exported_folder_runs_in_int8(run_albert, tiny_folder, text_file, tmp
         opened.save(tmp_path / "saved")
 
 
-def test_task_models_are_checked_by_their_certain_predictions(tiny_folder):
-    predictor = albert.load(tiny_folder)
-    config = predictor.model.config
-    predictor.model = build_model(config, heads={"token_classification": 7}, seed=3)
-    with torch.no_grad():
-        predictor.model.heads["token_classification"].linear.weight.mul_(10)
+@pytest.mark.parametrize("config", [SENTIMENT, STARS, PLACES, ANSWERS, OPTIONS])
+def test_task_models_are_checked_by_their_certain_predictions(config, tiny_folder, tmp_path):
+    predictor = albert.load(write_finetuned_folder(tmp_path / "model", tiny_folder, config))
+    with torch.no_grad():  # so that random heads are certain
+        for parameter in predictor.model.heads.parameters():
+            parameter.mul_(20)
     found = AgreementCheck(predictor, TEXTS).run()
     assert found.nll is None
-    assert found.num_predictions > 20
+    assert found.num_predictions > 0
     assert found.same is not None
-    assert 0.9 < found.same <= 1
+    assert found.same > 0.8  # by chance, a third or less
+
+
+def test_commands_run_in_int8(run_albert, tiny_folder, tmp_path):
+    folder = write_finetuned_folder(tmp_path / "model", tiny_folder, SENTIMENT)
+    table = tmp_path / "table.tsv"
+    table.write_text("text\tlabel\n" + "".join(f"{text}\tgood\n" for text in TEXTS), encoding="utf-8")
+    for number, name in enumerate(NAMES):
+        words = ("classification", "--model", folder, "--precision", name)
+        assert run_albert("evaluate", *words, "--data", table).code == 0
+        assert run_albert("predict", *words, table, "--out", tmp_path / f"{number}.jsonl").code == 0
+    assert (tmp_path / "0.jsonl").read_text() != (tmp_path / "1.jsonl").read_text()
+    texts = ["the [MASK] was cold ."]
+    for command in ("embed", "fill-mask"):
+        words = (command, "--model", tiny_folder, *texts, "--json")
+        one, other = (run_albert(*words, "--precision", name) for name in NAMES)
+        assert one.code == other.code == 0
+        assert one.out != other.out
 
 
 def test_a_model_with_an_outlier_is_rejected_with_the_module(vector_folder, tmp_path):

@@ -15,14 +15,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from albert.errors import InputError
-from albert.files import atomic_dir, read_json, read_text, reject_other_content, write_json
+from albert.files import atomic_dir, read_json, read_text, reject_other_content, write_json, write_text
 from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
 from albert.model.heads import HEADS
 from albert.model.int8 import is_saturating, list_modules, list_weights, quantize_model, quantize_weight
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import MODEL_FILES, read_weights, write_weights
-from albert.pretrained.huggingface import CONFIG_NAME, SAFETENSORS_NAME, parse_config
+from albert.pretrained.huggingface import CARD_NAME, CONFIG_NAME, SAFETENSORS_NAME, parse_config
 from albert.pretrained.int8 import INT8_CONFIG_NAME, INT8_NAME, join_scales
 from albert.pretrained.names import iter_names
 from albert.tasks.predictor import load
@@ -34,6 +34,7 @@ MIN_COSINE = 0.97
 _MIN_MARGIN = 0.5  # nat, between the two most probable outputs in float32
 _MAX_TOKENS = 128
 _MASK_EVERY = 7
+_NOTE = "The weights in this folder are int8, which only `albert.load` opens. Compared with float32: {}."
 _PRETRAINING_HEADS = ("mlm", "sop", "nsp", "exits", "vector_exits", "teacher_map")
 
 
@@ -156,6 +157,8 @@ def export_int8(
                 "agreement": {**dataclasses.asdict(found), "num_texts": len(texts)},
             },
         )
+        card = read_text(plain / CARD_NAME)
+        write_text(temporary / CARD_NAME, f"{card.rstrip()}\n\n{_NOTE.format(found.describe())}\n")
     num_bytes = (folder / INT8_NAME).stat().st_size
     return Int8Export(folder, found, num_bytes, num_float_bytes, reduce_range)
 
