@@ -166,8 +166,8 @@ class Int8Linear(nn.Module):
 
     def forward(self, x_TK: Tensor) -> Tensor:
         rows_PK, scale_T1 = self._quantize(x_TK)
-        y_PN = _multiply(rows_PK, self.packed, self.scale_N)
-        return torch.addcmul(self.bias_N, y_PN[: len(x_TK)], scale_T1)
+        y_TN = _multiply(rows_PK, self.packed, self.scale_N)[: len(x_TK)]
+        return torch.addcmul(self.bias_N, y_TN, scale_T1, out=y_TN)
 
     def _quantize(self, x_TK: Tensor) -> tuple[Tensor, Tensor]:
         """Round to bytes; rows are added up to a multiple of _ROW_STEP."""
@@ -213,7 +213,7 @@ class Int8AttentionBlock(nn.Module):
         selected: SelectedTokens | None = None,
     ) -> Tensor:
         """Attend within each sequence; `selected` tokens are selected after the attention."""
-        qkv_T3D = _join([self.input(rows_TD) for rows_TD in x_TD.split(_CHUNK)])
+        qkv_T3D = self.input(x_TD)
         q_TNH, k_TNH, v_TNH = qkv_T3D.view(len(x_TD), 3, self.num_heads, -1).unbind(1)
         if probabilities is None:
             mixed_TNH = attend(q_TNH, k_TNH, v_TNH, layout=layout)
