@@ -44,6 +44,7 @@ def build_sides(width: int, layers: int, folder: Path) -> tuple[dict[str, Run], 
     import onnxruntime
     import transformers
     from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.shape_inference import quant_pre_process
 
     shape = {"hidden_size": width, "num_attention_heads": width // 64, "intermediate_size": 4 * width}
     config = build_preset("albert-base-v2").model_copy(update={**shape, "num_hidden_layers": layers})
@@ -65,13 +66,11 @@ def build_sides(width: int, layers: int, folder: Path) -> tuple[dict[str, Run], 
             dynamic_shapes=({0: dim, 1: dim}, {0: dim, 1: dim}),
             external_data=False,
         )
-        quantize_dynamic(
-            paths["ONNX Runtime"],
-            paths["ONNX Runtime int8"],
-            weight_type=QuantType.QInt8,
-            per_channel=True,
-            extra_options={"DefaultTensorType": 1},
-        )
+        # Without this, weights behind a Transpose, which are most, would not be quantized.
+        prepared = str(folder / "prepared.onnx")
+        quant_pre_process(str(paths["ONNX Runtime"]), prepared, skip_symbolic_shape=True)
+        target = paths["ONNX Runtime int8"]
+        quantize_dynamic(prepared, target, weight_type=QuantType.QInt8, per_channel=True)
 
     def run_flat(model: nn.Module) -> Run:
         def run(batches: list[Batch]) -> None:
