@@ -1,6 +1,6 @@
 """Compare int8 with float32, with `transformers` and with ONNX Runtime on the CPU: base width, two threads.
 
-`python -m bench.int8 [--width 768] [--layers 12] [--repeats 3]`. Random weights, real texts in the order of
+`python -m bench.int8 [--width 768] [--layers 12] [--repeats 3] [--json]`. Random weights, real texts in the order of
 bench/texts.txt. ONNX Runtime runs an export of the model of `transformers`, and its `quantize_dynamic`.
 """
 
@@ -102,7 +102,7 @@ def build_sides(width: int, layers: int, folder: Path) -> tuple[dict[str, Run], 
     return sides, {name: path.stat().st_size for name, path in paths.items()}
 
 
-def measure(width: int, layers: int, repeats: int) -> dict[str, Any]:
+def measure(width: int = 768, layers: int = 12, repeats: int = 3) -> dict[str, Any]:
     """Time throughput (all texts) and latency (each of eight sentences alone); ratios are to int8."""
     torch.set_num_threads(THREADS)
     batch = ragged_batch()
@@ -133,12 +133,34 @@ def _summarize(steps: Mapping[str, Callable[[], None]], repeats: int) -> dict[st
     }
 
 
+def format_results(found: Mapping[str, Any]) -> str:
+    """Format the section of the report: the time of each side, and its ratio to int8."""
+    lines = [
+        f"{found['real_tokens']:,} tokens of 32 texts in arrival order (padded, {found['padding_factor']:.1f} times",
+        "as many), and eight sentences of 6 to 31 tokens one after the other. Random weights of ALBERT's base",
+        "width. *Batches of N*: sorted by length. Ratios are to int8.",
+        "",
+        "| | all texts | ratio | sentences alone | ratio |",
+        "|---|---|---|---|---|",
+    ]
+    alone = found["latency_of_all_sentences"]
+    for name, each in found["throughput"].items():
+        cells = [name, each["time"], f"{each['ratio']:.2f}×"]
+        cells += [alone[name]["time"], f"{alone[name]['ratio']:.2f}×"] if name in alone else ["", ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Print the measurements as JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.int8", description=__doc__)
     for name, default in (("width", 768), ("layers", 12), ("repeats", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    print(json.dumps(measure(**vars(parser.parse_args(words))), indent=1))
+    parser.add_argument("--json", action="store_true")
+    arguments = vars(parser.parse_args(words))
+    as_json = arguments.pop("json")
+    found = measure(**arguments)
+    print(json.dumps(found, indent=1) if as_json else format_results(found))
     return 0
 
 

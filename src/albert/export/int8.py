@@ -60,6 +60,7 @@ class Agreement:
         return max(found, default=(1 - self.cosine) / (1 - MIN_COSINE))
 
     def describe(self) -> str:
+        """List the figures in one line."""
         parts = [f"mean cosine {self.cosine:.4f}"]
         if self.nll_rise is not None:
             parts.append(f"masked-token NLL {self.nll:.4f} ({self.nll_rise:+.2%})")
