@@ -1,8 +1,8 @@
 """Compare int8 with float32, with `transformers` and with ONNX Runtime on the CPU: base width, two threads.
 
-`python -m bench.int8 [--width 768] [--layers 12] [--repeats 3] [--json]`. Random weights, real
-texts in the order of bench/texts.txt. ONNX Runtime runs an export of the model of `transformers`, and what its
-`quantize_dynamic` makes of it.
+`python -m bench.int8 [--width 768] [--layers 12] [--repeats 3] [--json]`. Random weights, real texts in the
+order of bench/texts.txt. ONNX Runtime runs an export of the model of `transformers`, also quantized by its
+`quantize_dynamic`.
 """
 
 import argparse
@@ -136,10 +136,11 @@ def _summarize(steps: Mapping[str, Callable[[], None]], repeats: int) -> dict[st
 
 def format_results(found: Mapping[str, Any]) -> str:
     """Format the section of the report: the time of each side, and its ratio to int8."""
+    factor = found["padding_factor"]
     lines = [
-        f"{found['real_tokens']:,} tokens of 32 texts in arrival order ({found['padding_factor']:.1f} times as many",
-        "when padded), and eight sentences of 6 to 31 tokens, one after the other. Random weights of ALBERT's",
-        "base width. *Batches of N*: sorted by length. Ratios are to int8.",
+        f"{found['real_tokens']:,} tokens of 32 texts in order of arrival ({factor:.1f} times as many when",
+        "padded), and eight sentences of 6 to 31 tokens, one after the other. Random weights of",
+        "ALBERT's base width. *Batches of N*: sorted by length. Ratios are to int8.",
         "",
         "| | all texts | ratio | sentences alone | ratio |",
         "|---|---|---|---|---|",

@@ -32,7 +32,8 @@ MAX_NLL_RISE = 0.01
 MIN_SAME = 0.98
 MIN_COSINE = 0.97
 _MIN_MARGIN = 0.5  # nat, between the two most probable outputs in float32
-_MAX_TOKENS = 128
+_MAX_TEXTS = 128
+_MAX_TOKENS = 128  # of a text
 _MASK_EVERY = 7
 _NOTE = "The weights in this folder are int8, which only `albert.load` opens. Compared with float32: {}."
 _PRETRAINING_HEADS = ("mlm", "sop", "nsp", "exits", "vector_exits", "teacher_map")
@@ -95,7 +96,7 @@ def export_int8(
         source: A model as in `albert.load`.
         out: The folder to write; a model there is replaced.
         texts: Texts like those that the model will read, for the check; two texts of a pair are separated by
-            a tab. By default 32 English sentences.
+            a tab. The first 128 are used, and the first 128 tokens of each. By default 32 English sentences.
         float_modules: Modules that stay in float, such as ffn.0.output, or ffn for all of that type.
         reduce_range: Whether weights have 7 bits; by default if this CPU's kernel needs that. Weights of 8
             bits are rounded to 7 where they are loaded on such a CPU.
@@ -155,7 +156,7 @@ def export_int8(
             {
                 "float_modules": list(float_modules),
                 "reduce_range": reduce_range,
-                "agreement": {**dataclasses.asdict(found), "num_texts": len(texts)},
+                "agreement": {**dataclasses.asdict(found), "num_texts": check.num_texts},
             },
         )
         card = read_text(plain / CARD_NAME)
@@ -170,13 +171,16 @@ class AgreementCheck:
     def __init__(self, predictor: Predictor, texts: Sequence[str]) -> None:
         self._model, self._tokenizer = predictor.model, predictor.tokenizer
         self._pooling = predictor.default_pooling
-        self._sequences = _encode(self._tokenizer, texts, limit=self._model.config.max_position_embeddings)
+        limit = self._model.config.max_position_embeddings
+        self._sequences = _encode(self._tokenizer, texts[:_MAX_TEXTS], limit=limit)
+        self.num_texts = len(self._sequences)
         if not self._sequences:
             raise InputError("no text for the check; give at least one")
         self._expected = self._read(self._model)
 
     @torch.inference_mode()
     def run(self, float_modules: Sequence[str] = (), *, reduce_range: bool | None = None) -> Agreement:
+        """Compare the model rounded in this way."""
         rounded = copy.deepcopy(self._model)
         quantize_model(rounded, float_modules=float_modules, reduce_range=reduce_range)
         expected, found = self._expected, self._read(rounded)

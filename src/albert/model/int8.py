@@ -127,7 +127,7 @@ def is_saturating() -> bool:
     try:
         packed = _pack(torch.full((16, inputs), 127, dtype=torch.int8))
         rows = torch.full((_ROW_STEP, inputs), 255, dtype=torch.uint8)
-        found = _multiply(rows, packed, torch.ones(16))
+        found = _multiply(rows, packed, torch.ones(16), torch.zeros(16, dtype=torch.int64))
     except (RuntimeError, AttributeError) as error:
         raise InputError(
             f"precision is int8, but torch {torch.__version__} has no int8 kernel for this CPU; use "
@@ -141,8 +141,7 @@ def _pack(weight_NK: Tensor) -> Tensor:
     return packed
 
 
-def _multiply(rows_PK: Tensor, packed: Tensor, scale_N: Tensor) -> Tensor:
-    zeros_N = torch.zeros(scale_N.shape, dtype=torch.int64)
+def _multiply(rows_PK: Tensor, packed: Tensor, scale_N: Tensor, zeros_N: Tensor) -> Tensor:
     product_PN: Tensor = torch.ops.onednn.qlinear_pointwise(
         rows_PK, 1.0, _ZERO, packed, scale_N, zeros_N, None, 1.0, 0, torch.float32, "none", [], ""
     )
@@ -155,30 +154,35 @@ class Int8Linear(nn.Module):
     packed: Tensor
     scale_N: Tensor
     bias_N: Tensor
+    zeros_N: Tensor
 
     def __init__(self, weight_NK: Tensor, bias_N: Tensor | None, *, limit: int) -> None:
         super().__init__()
         integers_NK, scale_N = _quantize_weight(weight_NK, limit)
         self.register_buffer("packed", _pack(integers_NK), persistent=False)
         self.register_buffer("scale_N", scale_N, persistent=False)
+        self.register_buffer("zeros_N", torch.zeros(len(scale_N), dtype=torch.int64), persistent=False)
         bias_N = torch.zeros(len(scale_N)) if bias_N is None else bias_N.detach()
         self.register_buffer("bias_N", bias_N, persistent=False)
 
     def forward(self, x_TK: Tensor) -> Tensor:
-        rows_PK, scale_T1 = self._quantize(x_TK)
-        y_TN = _multiply(rows_PK, self.packed, self.scale_N)[: len(x_TK)]
-        return torch.addcmul(self.bias_N, y_TN, scale_T1, out=y_TN)
+        rows_PK, largest_T1 = _round_rows(x_TK)
+        y_TN = _multiply(rows_PK, self.packed, self.scale_N, self.zeros_N)[: len(x_TK)]
+        return torch.addcmul(self.bias_N, y_TN, largest_T1, value=1 / _MAX_WEIGHT, out=y_TN)
 
-    def _quantize(self, x_TK: Tensor) -> tuple[Tensor, Tensor]:
-        """Round to bytes; rows are added up to a multiple of _ROW_STEP."""
-        # Two reductions take less than half the time of abs().amax() or aminmax().
-        largest_T1 = torch.maximum(x_TK.amax(1, keepdim=True), -x_TK.amin(1, keepdim=True))
-        scale_T1 = largest_T1.clamp_(min=1e-20) / _MAX_WEIGHT
-        num_rows = max(1, -(-len(x_TK) // _ROW_STEP)) * _ROW_STEP
-        rows_PK = torch.empty(num_rows, x_TK.shape[1], dtype=torch.int8)
-        rows_PK[: len(x_TK)] = (x_TK * scale_T1.reciprocal()).round_()
-        # The conversion to int8 and the flipped bit take half the time of a conversion to uint8.
-        return rows_PK.view(torch.uint8).bitwise_xor_(_ZERO), scale_T1
+
+def _round_rows(x_TK: Tensor) -> tuple[Tensor, Tensor]:
+    """Round each row to bytes, of which 1 and 255 are its largest magnitude; also return these magnitudes.
+
+    Rows are added up to a multiple of _ROW_STEP.
+    """
+    # Two reductions take less than half the time of abs().amax() or aminmax().
+    largest_T1 = torch.maximum(x_TK.amax(1, keepdim=True), -x_TK.amin(1, keepdim=True)).clamp_(min=1e-20)
+    num_rows = max(1, -(-len(x_TK) // _ROW_STEP)) * _ROW_STEP
+    rows_PK = torch.empty(num_rows, x_TK.shape[1], dtype=torch.int8)
+    rows_PK[: len(x_TK)] = (x_TK * (_MAX_WEIGHT / largest_T1)).round_()
+    # The conversion to int8 and the flipped bit take half the time of a conversion to uint8.
+    return rows_PK.view(torch.uint8).bitwise_xor_(_ZERO), largest_T1
 
 
 class Int8Table(nn.Module):
