@@ -90,6 +90,11 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Export",
+        "The same as the commands `export`: see [int8.md](int8.md).",
+        ("export.int8: export_int8 Int8Export Agreement",),
+    ),
+    Section(
         "Settings",
         'The keys of a recipe. Change them with `overrides=["optimizer.learning_rate=1e-4"]`; unknown keys '
         "and wrong types are rejected.",

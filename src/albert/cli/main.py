@@ -27,6 +27,7 @@ COMMANDS = {
     "quickstart": "quickstart",
     "params": "params",
     "convert": "convert",
+    "export int8": "export",
     "fill-mask": "ask",
     "sentence-order": "ask",
     "embed": "ask",
@@ -53,6 +54,7 @@ SAVING_COMMANDS = {
 GROUPS = {
     "vocab": "Train a vocabulary, or tokenize texts.",
     "corpus": "Prepare a corpus for pretraining, or inspect one.",
+    "export": "Write a model in the form of another runtime.",
 }
 
 # click's class for a wrong command line; typer has a click of its own and exports only subclasses.

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel
+from albert.model.int8 import is_quantized, quantize_model
 from albert.model.runtime import RuntimeSettings, autocast, select_device
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import check_vocabulary, save_model
@@ -59,7 +60,7 @@ class Predictor:
     all, or fewer, or more if the model shares all its layers.
 
     Args:
-        model: The model, which is moved to the device.
+        model: The model, which is moved to the device, and rounded if the precision is int8.
         tokenizer: Its tokenizer.
         runtime: Device and precision.
 
@@ -79,6 +80,8 @@ class Predictor:
         self.device = select_device(runtime.device)
         self.precision = runtime.precision
         autocast(self.device, self.precision)  # raises now instead of at the first text
+        if self.precision == "int8" and not is_quantized(model):
+            quantize_model(model)
         self.model = model.to(self.device).eval()
         self.tokenizer = tokenizer
 

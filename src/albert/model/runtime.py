@@ -12,11 +12,14 @@ from albert.settings import Settings, build_settings
 if TYPE_CHECKING:
     import torch
 
-Precision = Literal["float32", "bf16"]
+Precision = Literal["float32", "bf16", "int8"]
 
 
 class RuntimeSettings(Settings):
-    """Device (auto, cpu, cuda, cuda:N or mps) and precision: bf16 means autocast, weights stay float32."""
+    """Device (auto, cpu, cuda, cuda:N or mps) and precision.
+
+    bf16 means autocast, and weights stay float32; int8 is for prediction on the CPU (model/int8.py).
+    """
 
     device: str = "auto"
     precision: Precision = "float32"
@@ -48,10 +51,12 @@ def select_device(name: str = "auto") -> "torch.device":
 
 
 def autocast(device: "torch.device", precision: Precision = "float32") -> AbstractContextManager[Any]:
-    """Return an autocast context; raise an InputError for bf16 if the hardware only emulates it."""
+    """Return an autocast context; raise an InputError if the device does not support the precision."""
     import torch
 
-    if precision == "float32":
+    if precision == "int8" and device.type != "cpu":
+        raise InputError(f"precision is int8, which runs on the CPU only, not on {device}; use device=cpu")
+    if precision != "bf16":
         return nullcontext()
     if not _has_bf16(device):
         raise InputError(
@@ -62,7 +67,9 @@ def autocast(device: "torch.device", precision: Precision = "float32") -> Abstra
 
 
 def build_autocast(runtime: RuntimeSettings) -> Callable[[], AbstractContextManager[Any]]:
-    """Return a function that creates autocast contexts; raise the errors of `autocast` now."""
+    """Return a function that creates autocast contexts for training; raise the errors of `autocast` now."""
+    if runtime.precision == "int8":
+        raise InputError("runtime.precision is int8, which cannot be trained; use float32 or bf16")
     device = select_device(runtime.device)
     autocast(device, runtime.precision)
     return partial(autocast, device, runtime.precision)

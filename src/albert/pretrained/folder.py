@@ -32,6 +32,7 @@ from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import Initialization, ModelConfig
 from albert.model.heads import HEADS, LABELED_HEADS, Heads, check_head
 from albert.model.initialization import init_weights
+from albert.model.int8 import is_quantized
 from albert.pretrained import tensorflow
 from albert.pretrained.hub import COMPANIONS, hash_model_files, resolve_source
 from albert.pretrained.huggingface import (
@@ -44,6 +45,7 @@ from albert.pretrained.huggingface import (
     format_config,
     parse_config,
 )
+from albert.pretrained.int8 import INT8_CONFIG_NAME, INT8_NAME, Int8Config, apply_scales, read_int8_config
 from albert.pretrained.names import SHARED_CLASSIFIERS, to_ours, to_theirs
 from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.tokenizer import Tokenizer
@@ -52,7 +54,10 @@ WEIGHTS_DIR = "weights"  # in the cache
 DROPOUT_KEYS = frozenset({"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"})
 # The files of a model folder: those that we write, and those that other libraries add.
 MODEL_FILES = frozenset(
-    {*COMPANIONS, SAFETENSORS_NAME, PICKLED_NAME, "generation_config.json", ".gitattributes"}
+    {
+        *(*COMPANIONS, SAFETENSORS_NAME, PICKLED_NAME, INT8_NAME, INT8_CONFIG_NAME),
+        *("generation_config.json", ".gitattributes"),
+    }
 )
 
 
@@ -68,6 +73,7 @@ class Pretrained:
     folder_config: FolderConfig
     path: Path
     new_parts: tuple[str, ...] = ()
+    int8: Int8Config | None = None  # of a folder with int8 weights, which are in float here
 
     @property
     def config(self) -> ModelConfig:
@@ -118,7 +124,8 @@ def load_model(
             NewWeightsWarning,
             stacklevel=2,
         )
-    return Pretrained(model.to(device).eval(), folder, path, new_parts)
+    int8 = read_int8_config(path if path.is_dir() else path.parent)
+    return Pretrained(model.to(device).eval(), folder, path, new_parts, int8)
 
 
 def _read_config(path: Path) -> FolderConfig:
@@ -218,7 +225,7 @@ def fill_model(
 
 def find_weights(folder: Path) -> Path:
     """Find the weights file of a folder; safetensors are preferred to pickled weights."""
-    for name in (SAFETENSORS_NAME, PICKLED_NAME):
+    for name in (SAFETENSORS_NAME, PICKLED_NAME, INT8_NAME):
         if (folder / name).is_file():
             return folder / name
     raise FileFormatError(f"{folder}: has no {SAFETENSORS_NAME} or {PICKLED_NAME}; give a model folder")
@@ -232,7 +239,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     if path.suffix not in (".bin", ".pt", ".pth"):
         try:
-            return dict(load_file(path))
+            return apply_scales(load_file(path))
         except SafetensorError as error:
             raise FileFormatError(
                 f"{path}: truncated, or not a safetensors file; download or save it again"
@@ -286,6 +293,8 @@ def save_model(
     `labels` and `problem_type` are written to config.json, `card` to README.md, `extras` to files by name.
     """
     path = Path(path)
+    if is_quantized(model):
+        raise InputError("an int8 model cannot be saved; copy its folder, or load the model with float32")
     reject_other_content(path, MODEL_FILES, doing="saving a model there")
     heads = set(model.heads)
     classifiers = heads & set(SHARED_CLASSIFIERS)

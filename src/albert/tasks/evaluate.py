@@ -22,7 +22,7 @@ from albert.files import (
     write_json,
     write_text,
 )
-from albert.model.runtime import RuntimeSettings
+from albert.model.runtime import Precision, build_runtime
 from albert.pretrained.huggingface import CARD_NAME
 from albert.progress import Reporter, StderrReporter
 from albert.tasks.catalogue import find_task
@@ -146,6 +146,7 @@ def evaluate(
     select: bool = False,
     needs_labels: bool = False,
     device: str = "auto",
+    precision: Precision = "float32",
     revision: str | None = None,
     seed: int = 0,
     reporter: Reporter | None = None,
@@ -162,6 +163,7 @@ def evaluate(
         select: Select the members of the ensemble on one half of the examples, and score the other half.
         needs_labels: Reject a split without labels instead of predicting it without scores.
         device: auto, cpu, cuda, cuda:N or mps.
+        precision: float32, bf16 where the hardware supports it, or int8 on the CPU.
         revision: The version of models on the hub.
         seed: The seed of the intervals and the halves.
         reporter: Receives progress and warnings; by default, messages are printed to stderr.
@@ -178,7 +180,8 @@ def evaluate(
     >>> print(found.scores["score"], found.intervals["score"].low)
     """
     models = [model] if isinstance(model, str | Path) else list(model)
-    reporter, runtime, folder = reporter or StderrReporter(), RuntimeSettings(device=device), Path(data)
+    reporter, folder = reporter or StderrReporter(), Path(data)
+    runtime = build_runtime(device, precision, source="albert.evaluate")
     if not models:
         raise InputError("no model to evaluate; give at least one")
     if select and len(models) < 2:

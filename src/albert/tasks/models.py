@@ -15,6 +15,7 @@ from albert.model.runtime import RuntimeSettings, autocast, select_device
 from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary, save_model
 from albert.pretrained.hub import resolve_source
 from albert.pretrained.huggingface import TASK_NAME
+from albert.pretrained.int8 import apply_runtime
 from albert.tasks.catalogue import build_task, read_config
 from albert.tasks.task import (
     AnswerT,
@@ -93,7 +94,9 @@ def load_finetuned(
     config = read_config(path)
     if config is None and target is None:
         raise InputError(f"{source}: has no task.json; give a model written by albert finetune")
-    loaded = load_model(path, device=select_device(runtime.device), is_shared=is_shared)
+    loaded = load_model(path, is_shared=is_shared)
+    runtime = apply_runtime(loaded.model, loaded.int8, runtime)
+    loaded.model.to(select_device(runtime.device))
     if config is None:
         assert target is not None
         heads, names = loaded.model.heads.keys(), build_task(target).head_names

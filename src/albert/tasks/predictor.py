@@ -3,13 +3,14 @@
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 from albert.errors import InputError
 from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
-from albert.model.runtime import RuntimeSettings, build_runtime
+from albert.model.runtime import Precision, RuntimeSettings, build_runtime
 from albert.pretrained.folder import load_model, load_vocabulary, read_card, save_model
+from albert.pretrained.int8 import apply_runtime
 from albert.pretrained.sentence_transformers import (
     find_other_modules,
     is_normalizing,
@@ -216,7 +217,7 @@ def load(
     source: str | Path,
     *,
     device: str = "auto",
-    precision: Literal["float32", "bf16"] = "float32",
+    precision: Precision = "float32",
     revision: str | None = None,
     is_shared: bool = False,
 ) -> TaskPredictor:
@@ -229,7 +230,8 @@ def load(
         source: A model folder, a run, a weights file beside its config.json, the folder of an original
             TensorFlow checkpoint, a released model such as "nano", or a name on the hub.
         device: auto, cpu, cuda, cuda:N or mps.
-        precision: float32, or bf16 where the hardware supports it.
+        precision: float32, bf16 where the hardware supports it, or int8 on the CPU. A folder written by
+            `albert export int8` always runs in int8. Only that command checks the agreement with float32.
         revision: The version of a model on the hub.
         is_shared: Share the memory of the weights with other processes of this machine that do the same: they
             are mapped from a float32 copy in `$ALBERT_CACHE/weights`.
@@ -248,6 +250,7 @@ def load(
     loaded = load_model(source, revision=revision, is_shared=is_shared)
     path = loaded.path if loaded.path.is_dir() else loaded.path.parent
     runtime = build_runtime(device, precision, source="albert.load")
+    runtime = apply_runtime(loaded.model, loaded.int8, runtime)
     if others := find_other_modules(path):
         warnings.warn(
             f"{path}: the modules {', '.join(others)} are not supported; `embed` skips them",

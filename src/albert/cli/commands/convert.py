@@ -60,7 +60,7 @@ def convert(
         labels=loaded.folder_config.labels if has_labels else (),
         problem_type=loaded.folder_config.problem_type if has_labels else None,
         dtype=torch.float16 if half else torch.float32,
-        card=read_card(loaded.path) if model is loaded.model else None,
+        card=read_card(loaded.path) if model is loaded.model and loaded.int8 is None else None,
         extras={**task, **read_sentence_files(folder)},
     )
     values: dict[str, Any] = {

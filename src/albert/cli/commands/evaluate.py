@@ -43,6 +43,7 @@ def evaluate(
     held_out: Annotated[bool, Option("--held-out", help="For pretraining: only held-out documents.")] = False,
     depth: command.Depth = None,
     device: command.Device = "auto",
+    precision: command.PrecisionName = "float32",
     revision: command.Revision = None,
     seed: Annotated[int | None, Option(help="Seed of halves and intervals. [default: 0]")] = None,
     settings: Annotated[list[str] | None, command.key_values("columns.text=review or max_length=128")] = None,
@@ -54,7 +55,7 @@ def evaluate(
     for name, value in (of_tasks if is_pretraining else of_pretraining).items():
         if value is not None and value is not False:
             raise InputError(f"--{name} is not supported for {task}; leave it out")
-    common: dict[str, Any] = {"depth": depth, "device": device, "revision": revision}
+    common: dict[str, Any] = {"depth": depth, "device": device, "precision": precision, "revision": revision}
     if is_pretraining:
         number = 2000 if num_examples is None else num_examples
         return _evaluate_pretraining(model, data, settings or [], number, is_held_out=held_out, **common)
@@ -201,13 +202,15 @@ def _evaluate_pretraining(
     is_held_out: bool,
     depth: int | None,
     device: str,
+    precision: str,
     revision: str | None,
 ) -> command.CommandResult:
     """Score masked tokens, sentence order and next sentence, if the model has heads for them."""
     from albert.data.corpus import open_corpus
     from albert.examples.settings import ExampleSettings
-    from albert.model.runtime import select_device
+    from albert.model.runtime import autocast, build_runtime, select_device
     from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary
+    from albert.pretrained.int8 import apply_runtime
     from albert.settings import build_settings
     from albert.training.losses import evaluate_pretraining
     from albert.training.pretrain import open_data
@@ -218,7 +221,10 @@ def _evaluate_pretraining(
         raise InputError(f"{len(models)} models, but pretraining is evaluated for one; give one --model")
     if num_examples < 1:
         raise InputError(f"--examples is {num_examples}; give at least 1")
-    loaded = load_model(models[0], revision=revision, device=select_device(device))
+    loaded = load_model(models[0], revision=revision)
+    runtime = build_runtime(device, precision, source="evaluate")
+    runtime = apply_runtime(loaded.model, loaded.int8, runtime)
+    loaded.model.to(select_device(runtime.device))
     tokenizer = load_vocabulary(loaded.path)
     check_vocabulary(loaded.config, tokenizer)
     loaded.model.head("mlm")
@@ -247,7 +253,8 @@ def _evaluate_pretraining(
             display.show("evaluate", f"{done:,} examples", fraction=min(1.0, done / total))
 
         options: dict[str, Any] = {"num_examples": num_examples, "depth": depth, "advance": advance}
-        scores = evaluate_pretraining(loaded.model, corpus, tokenizer, settings=settings, **options)
+        with autocast(select_device(runtime.device), runtime.precision):
+            scores = evaluate_pretraining(loaded.model, corpus, tokenizer, settings=settings, **options)
     found = {name: {**dataclasses.asdict(each), "interval": each.interval} for name, each in scores.items()}
 
     def render(console: Any) -> None:
