@@ -14,8 +14,8 @@ ROOT = Path(albert.__file__).parent
 FOUNDATION = ("errors", "settings", "files", "progress", "threads")
 # From the top down, as in docs/architecture.md.
 PACKAGES = (
-    "report", "text", "model", "pretrained", "inference", "data", "examples", "training", "tasks", "study",
-    "cli",
+    "report", "text", "model", "pretrained", "inference", "data", "examples", "training", "tasks", "export",
+    "study", "cli",
 )  # fmt: skip
 WITHOUT_TORCH = (
     *(f"albert.{module}" for module in FOUNDATION),
@@ -94,5 +94,5 @@ def test_light_modules_do_not_load_torch():
 def test_optional_and_slow_libraries_are_imported_where_they_are_used():
     for name in modules():
         at_once = list_at_once(name)
-        for library in ("ray", "fsspec", "jinja2", "matplotlib.pyplot", "transformers", "tensorboard"):
+        for library in ("ray", "fsspec", "jinja2", "matplotlib.pyplot", "transformers", "tensorboard", "onnx", "onnxruntime"):
             assert not [target for target in at_once if belongs(target, library)], f"{name} imports {library}"

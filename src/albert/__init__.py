@@ -6,6 +6,7 @@ Public names are imported on first use, because importing torch takes seconds.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from albert.export.onnx import export_onnx
     from albert.inference.predictor import Predictor
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
     from albert.tasks.evaluate import evaluate
@@ -22,6 +23,7 @@ __all__ = [
     "__version__",
     "distill",
     "evaluate",
+    "export_onnx",
     "finetune",
     "load",
     "load_encoder",
@@ -39,6 +41,7 @@ _MODULES = {
     "pretrain": "albert.training.pretrain",
     "finetune": "albert.tasks.finetune",
     "evaluate": "albert.tasks.evaluate",
+    "export_onnx": "albert.export.onnx",
     "tune_threads": "albert.threads",
 }
 

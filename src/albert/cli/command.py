@@ -26,6 +26,9 @@ _SECONDS_BETWEEN_LINES = 5.0
 Depth = Annotated[int | None, Option("--depth", help="Number of layers to run. [default: all]")]
 Device = Annotated[str, Option("--device", help="auto, cpu, cuda, cuda:N or mps.")]
 PrecisionName = Annotated[str, Option("--precision", help="float32, or bf16 if the hardware supports it.")]
+BackendName = Annotated[
+    str, Option("--backend", help="torch, or onnx for a folder written by albert export onnx.")
+]
 Revision = Annotated[str | None, Option("--revision", help="Tag, branch or commit of a model on the hub.")]
 Budget = Annotated[
     str | None, Option("--budget", help="Train for as many steps as fit into this time: 20m, 2h, 1h30m.")

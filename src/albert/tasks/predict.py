@@ -83,6 +83,7 @@ def predict(
     depth: int | None = None,
     patience: int | None = None,
     runtime: RuntimeSettings | None = None,
+    backend: str = "torch",
     reporter: Reporter | None = None,
 ) -> PredictionSummary:
     """Predict all examples and write one line of JSON for each, in order.
@@ -100,6 +101,7 @@ def predict(
         depth: The number of layers to run.
         patience: Skip the remaining layers after one that agrees with so many before it (early exits).
         runtime: Device and precision.
+        backend: torch, or onnx for exported folders.
         reporter: Receives progress and warnings.
 
     Returns:
@@ -115,7 +117,7 @@ def predict(
     if not models:
         raise InputError("no model to predict with; give at least one --model")
     definition = find_task(task)
-    members, names = open_members(definition, models, runtime=runtime, columns=columns or {})
+    members, names = open_members(definition, models, runtime=runtime, columns=columns or {}, backend=backend)
     inputs = open_input(source, definition, columns=names, named=columns or (), split=split, format=format)
     merged = build_task(merge_configs(members, definition))
     num_answers = 0

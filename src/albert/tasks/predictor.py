@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from albert.errors import InputError
+from albert.inference.backends import Backend, open_model
 from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import RuntimeSettings, build_runtime
-from albert.pretrained.folder import load_model, load_vocabulary, read_card, save_model
+from albert.pretrained.folder import load_vocabulary, read_card, save_model
 from albert.pretrained.sentence_transformers import (
     find_other_modules,
     is_normalizing,
@@ -216,6 +217,7 @@ def load(
     device: str = "auto",
     precision: Literal["float32", "bf16"] = "float32",
     revision: str | None = None,
+    backend: Backend = "torch",
 ) -> TaskPredictor:
     """Load a model for prediction.
 
@@ -228,6 +230,7 @@ def load(
         device: auto, cpu, cuda, cuda:N or mps.
         precision: float32, or bf16 where the hardware supports it.
         revision: The version of a model on the hub.
+        backend: torch, or onnx to run a folder of `export_onnx` with ONNX Runtime.
 
     Returns:
         A predictor with the model's heads and tokenizer.
@@ -240,7 +243,7 @@ def load(
     >>> print(candidates[0].text, candidates[0].probability)
     >>> vectors = model.embed(["a ship", "a dog"], depth=2)
     """
-    loaded = load_model(source, revision=revision)
+    loaded = open_model(source, backend=backend, revision=revision)
     path = loaded.path if loaded.path.is_dir() else loaded.path.parent
     runtime = build_runtime(device, precision, source="albert.load")
     if others := find_other_modules(path):

@@ -29,6 +29,7 @@ def predict(
     ] = None,
     device: command.Device = "auto",
     precision: command.PrecisionName = "float32",
+    backend: command.BackendName = "torch",
 ) -> command.CommandResult:
     """Predict the rows of a file or of stdin, as JSON lines."""
     from albert.model.runtime import build_runtime
@@ -56,6 +57,7 @@ def predict(
             depth=depth,
             patience=patience,
             runtime=build_runtime(device, precision, source="predict"),
+            backend=backend,
             reporter=reporter,
         )
     data = {
