@@ -89,6 +89,11 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Export",
+        "Write a model for other runtimes: see [onnx.md](onnx.md).",
+        ("export.onnx: export_onnx OnnxExport Agreement",),
+    ),
+    Section(
         "Settings",
         'The keys of a recipe. Change them with `overrides=["optimizer.learning_rate=1e-4"]`; unknown keys '
         "and wrong types are rejected.",

@@ -1,6 +1,8 @@
 """ONNX export: the graph equals torch, weights are stored once, and exported folders predict alike."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,6 @@ import torch
 
 import albert
 from albert.errors import InputError, WeightsError
-from albert.export import onnx as export
 from albert.export.onnx import export_onnx
 from albert.files import write_json
 from albert.inference import backends
@@ -24,6 +25,7 @@ from albert.pretrained.huggingface import ONNX_INT8_NAME, ONNX_NAME
 from albert.tasks.catalogue import build_task
 from albert.tasks.models import save_finetuned
 from tests.conftest import read_tree, rejects
+from tests.guides.journeys import ROOT, read_blocks
 from tests.tasks.finetuned_folder import (
     ANSWERS,
     EARLY,
@@ -210,14 +212,33 @@ def test_mistakes_are_explained(tiny_copy, tmp_path, monkeypatch, run_albert):
     assert not (tmp_path / "out").exists()
 
 
+def read_example(language):
+    page = ROOT / "docs" / "onnx.md"
+    return next(block.text for block in read_blocks(page) if block.language == language)
+
+
+def assert_embeds(done, folder):
+    assert done.returncode == 0, done.stderr
+    texts = ["a ship left the town", "the dog was small"]
+    vectors = np.array(json.loads(done.stdout))
+    np.testing.assert_allclose(vectors, albert.load(folder).embed(texts), atol=1e-4)
+
+
 def test_the_python_example_of_the_page_needs_no_albert(tiny_folder, tmp_path):
     export_onnx(tiny_folder, out=tmp_path / "exported")
-    code = read_code("docs/onnx.md", "python")[0]
     blocked = "import sys; sys.modules.update(dict.fromkeys(['albert', 'torch']))\n"
-    done = subprocess.run(
-        [sys.executable, "-c", blocked + code], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    vectors = np.array(json.loads(done.stdout))
-    texts = ["a ship left the town", "the dog was small"]
-    np.testing.assert_allclose(vectors, albert.load(tiny_folder).embed(texts), atol=1e-4)
+    words = [sys.executable, "-c", blocked + read_example("python")]
+    assert_embeds(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True), tiny_folder)
+
+
+@pytest.mark.slow
+def test_the_javascript_example_of_the_page(tiny_folder, tmp_path):
+    """Runs if $NODE_PATH is a folder node_modules with @huggingface/transformers."""
+    modules = Path(os.environ.get("NODE_PATH", "node_modules"))
+    if shutil.which("node") is None or not (modules / "@huggingface" / "transformers").exists():
+        pytest.skip("node or @huggingface/transformers is not installed")
+    export_onnx(tiny_folder, out=tmp_path / "models" / "exported")
+    (tmp_path / "node_modules").symlink_to(modules.resolve())
+    (tmp_path / "example.mjs").write_text(read_example("js"))
+    words = ["node", "example.mjs"]
+    assert_embeds(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True), tiny_folder)

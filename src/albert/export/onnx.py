@@ -9,7 +9,6 @@ Shapes: T tokens, B sequences, L length of the longest.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from albert.errors import InputError, WeightsError
 from albert.export.graph import HIDDEN, INPUTS, OUTPUTS, POOLED, VECTOR, build_graph
-from albert.files import atomic_dir, reject_other_content, write_json, write_text
+from albert.files import atomic_dir, read_text, reject_other_content, write_json, write_text
 from albert.inference.backends import import_runtime, open_session
 from albert.model.albert_model import AlbertModel
 from albert.model.heads import HEADS
@@ -43,7 +42,7 @@ MIN_COSINE = 0.9  # of int8 hidden states; a useful model has at least 0.97
 _POOLINGS = ("mean", "cls", "pooler")
 _PRETRAINING = {"mlm", "sop", "nsp"}
 _MAX_BYTES = 2**31 - 2**20  # of a protobuf file
-_SENTENCES = ("recipes", "study", "minimal-pairs.jsonl")
+_SENTENCES = Path(__file__).parents[1] / "recipes" / "study" / "minimal-pairs.jsonl"
 _NUM_SENTENCES = 64
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -206,6 +205,7 @@ def _compute_outputs(source: _Source, tokens: Tokens) -> dict[str, tuple[Tensor,
         if name not in model.heads:
             continue
         head, pool = model.head(name), HEADS[name].pool
+        values: tuple[Tensor, ...]
         if name == "mlm":
             values = (model.mlm_logits(last_TD),)
         elif name == "beam_span":
@@ -217,8 +217,8 @@ def _compute_outputs(source: _Source, tokens: Tokens) -> dict[str, tuple[Tensor,
         elif pool is not None or HEADS[name].is_pooled:
             values = (head(model.pool(last_TD, tokens) if pool is None else pool(last_TD, tokens)),)
         else:
-            values = head(last_TD)
-            values = values if isinstance(values, tuple) else (values,)
+            logits_T = head(last_TD)
+            values = logits_T if isinstance(logits_T, tuple) else (logits_T,)
         is_by_sequence = HEADS[name].is_pooled or pool is not None
         for output, value in zip(outputs, values, strict=True):
             found[output] = (value, not is_by_sequence and output != "unanswerable_logits")
@@ -297,8 +297,7 @@ def _compare_int8(file: Path, quantized: Path, tokenizer: Tokenizer) -> Agreemen
 
 
 def _read_sentences() -> Iterator[str]:
-    content = resources.files("albert").joinpath(*_SENTENCES).read_text(encoding="utf-8")
-    for line in content.splitlines()[:_NUM_SENTENCES]:
+    for line in read_text(_SENTENCES).splitlines()[:_NUM_SENTENCES]:
         yield json.loads(line)["sentence_good"]
 
 

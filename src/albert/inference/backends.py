@@ -55,17 +55,15 @@ def load_exported(path: Path, *, device: torch.device | str = "cpu") -> Pretrain
     if not file.is_file():
         raise FileFormatError(f"{path}: has no {ONNX_NAME}; write one with albert export onnx")
     folder = parse_config(read_json(path / CONFIG_NAME), source=path / CONFIG_NAME)
-    encoder = SessionEncoder(folder.model, file)
     weights = read_graph_weights(file)
     words_VE = weights.pop("encoder.embeddings.word.weight")
-    encoder.embeddings["word"] = nn.Embedding(*words_VE.shape, _weight=words_VE)
     vector_exit = {
         name.split(".", 3)[3]: weights.pop(name) for name in [*weights] if name.startswith(_VECTOR_EXIT)
     }
     with torch.device("meta"):
         model = ExportedModel(folder.model, heads=find_heads(weights), has_pooler="pooler.weight" in weights)
     model.load_state_dict({**model.encoder.state_dict(prefix="encoder."), **weights}, assign=True)
-    model.encoder = encoder
+    model.encoder = SessionEncoder(folder.model, file, words_VE=words_VE)
     if vector_exit:
         model.vector_exit = VectorExit(folder.model.hidden_size, len(vector_exit["down.weight"]))
     model.vector_exit.load_state_dict(vector_exit)
@@ -100,10 +98,11 @@ class ExportedModel(AlbertModel):
 class SessionEncoder(Encoder):
     """An encoder that runs in ONNX Runtime, with as many layers as were exported."""
 
-    def __init__(self, config: ModelConfig, file: Path) -> None:
+    def __init__(self, config: ModelConfig, file: Path, *, words_VE: Tensor) -> None:
         nn.Module.__init__(self)  # without the layers
         self.config = config
-        self.embeddings = nn.ModuleDict()  # type: ignore[assignment]
+        words = nn.Embedding(len(words_VE), words_VE.shape[1], _weight=words_VE)  # for the MLM head
+        self.embeddings = nn.ModuleDict({"word": words})  # type: ignore[assignment]
         self.gradient_checkpointing = False
         self._session = open_session(file, num_threads=torch.get_num_threads())
         self._options = import_runtime().RunOptions()
