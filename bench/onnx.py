@@ -18,7 +18,7 @@ from albert.text.wordpiece_tokenizer import WordPieceTokenizer
 from bench.timing import median_ratio, summarize, time_interleaved
 
 THREADS = 2
-REPEATS = 5
+REPEATS = 9
 BATCHES = ((1, 32), (1, 128), (8, 128))
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _HIDDEN = "last_hidden_state"

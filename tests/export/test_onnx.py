@@ -99,6 +99,8 @@ def test_a_pretrained_model_predicts_alike_at_any_depth(tiny_folder, tmp_path):
         assert_same(model.sentence_order(pairs), torch_model.sentence_order(pairs, depth=depth))
     with rejects(InputError, "depth is 2", "5 layers", "--depth 2"):
         model.embed(TEXTS, depth=2)
+    with rejects(InputError, "cannot be saved"):
+        model.save(tmp_path / "saved")
 
 
 def test_exits_are_exported_at_their_depth(tiny_folder, tmp_path):

@@ -141,6 +141,10 @@ class SessionEncoder(Encoder):
         selected = tokens.first_B if first_only else indices_P
         return EncoderOutput(last_TD if selected is None else last_TD[selected])
 
+    def state_dict(self, *_: Any, **__: Any) -> Any:
+        """Reject saving the model: the weights of the layers are only in the graph."""
+        raise InputError("an ONNX model cannot be saved; save or copy the model that it was exported from")
+
 
 def _group_lengths(lengths: tuple[int, ...]) -> Iterator[list[int]]:
     """Yield the indices of sequences of similar length, shortest first."""
