@@ -155,6 +155,12 @@ def test_weights_are_stored_once_before_and_after_the_optimizer(tiny_folder, tmp
         for file in (tmp_path / "out" / name, tmp_path / "optimized.onnx"):
             assert file.stat().st_size < limit * num_bytes
     assert found.agreement.mean_cosine > 0.99
+    models = albert.load(tmp_path / "m"), albert.load(tmp_path / "out", backend="onnx-int8")
+    exact, quantized = (model.embed(TEXTS, is_normalized=True) for model in models)
+    assert 0.99 < (exact * quantized).sum(1).min() < 1 - 1e-6
+    if head == "mlm":
+        exact, quantized = (model.fill_mask(["the [MASK] was old"])[0][0][0] for model in models)
+        assert quantized.probability == pytest.approx(exact.probability, rel=0.05)
 
 
 def test_int8_that_loses_the_model_is_rejected(tiny_folder, tmp_path, monkeypatch):
@@ -180,7 +186,9 @@ def test_the_commands(tiny_folder, tmp_path, run_albert):
     assert not (tmp_path / "out" / ONNX_INT8_NAME).exists()
     assert "onnx" in run_albert("embed", "a ship", "-m", tmp_path / "out").error
     assert "export onnx" in run_albert("embed", "a ship", "-m", tiny_folder, "--backend", "onnx").error
-    assert "torch, onnx" in run_albert("embed", "a ship", "-m", tiny_folder, "--backend", "tf").error
+    assert (
+        "torch, onnx, onnx-int8" in run_albert("embed", "a ship", "-m", tiny_folder, "--backend", "tf").error
+    )
     folder = write_finetuned_folder(tmp_path / "m", tiny_folder, SENTIMENT)
     export_onnx(folder, out=tmp_path / "task")
     rows = tmp_path / "rows.csv"

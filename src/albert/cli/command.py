@@ -27,7 +27,7 @@ Depth = Annotated[int | None, Option("--depth", help="Number of layers to run. [
 Device = Annotated[str, Option("--device", help="auto, cpu, cuda, cuda:N or mps.")]
 PrecisionName = Annotated[str, Option("--precision", help="float32, or bf16 if the hardware supports it.")]
 BackendName = Annotated[
-    str, Option("--backend", help="torch, or onnx for a folder written by albert export onnx.")
+    str, Option("--backend", help="torch, or onnx or onnx-int8 for a folder written by albert export onnx.")
 ]
 Revision = Annotated[str | None, Option("--revision", help="Tag, branch or commit of a model on the hub.")]
 Budget = Annotated[

@@ -25,9 +25,11 @@ from albert.model.heads import Heads, VectorExit
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import Pretrained, find_heads, load_model
 from albert.pretrained.hub import resolve_source
-from albert.pretrained.huggingface import CONFIG_NAME, ONNX_NAME, parse_config
+from albert.pretrained.huggingface import CONFIG_NAME, ONNX_INT8_NAME, ONNX_NAME, parse_config
 
-Backend = Literal["torch", "onnx"]
+Backend = Literal["torch", "onnx", "onnx-int8"]
+_FILES = {"onnx": ONNX_NAME, "onnx-int8": ONNX_INT8_NAME}
+_WORDS = "encoder.embeddings.word.weight"
 _VECTOR_EXIT = "heads.vector_exits."
 STORED_TRANSPOSED = ".T"  # ends the names of matrices that a graph has transposed
 _MIN_VERSION = (1, 20)  # of ONNX Runtime
@@ -41,22 +43,24 @@ def open_model(
     revision: str | None = None,
     device: torch.device | str = "cpu",
 ) -> Pretrained:
-    """Load a model in evaluation mode that runs its encoder with a backend (torch, onnx)."""
+    """Load a model in evaluation mode that runs its encoder with a backend."""
     if backend not in get_args(Backend):
         raise InputError(f"unknown backend {backend!r}; choose from {', '.join(get_args(Backend))}")
     if backend == "torch":
         return load_model(source, revision=revision, device=device)
-    return load_exported(resolve_source(source, revision=revision), device=device)
+    path = resolve_source(source, revision=revision)
+    return load_exported(path, name=_FILES[backend], device=device)
 
 
-def load_exported(path: Path, *, device: torch.device | str = "cpu") -> Pretrained:
-    """Load a folder that `albert export onnx` wrote."""
-    file = path / ONNX_NAME
+def load_exported(path: Path, *, name: str, device: torch.device | str = "cpu") -> Pretrained:
+    """Load a folder that `albert export onnx` wrote, with the graph of this name."""
+    file = path / name
     if not file.is_file():
-        raise FileFormatError(f"{path}: has no {ONNX_NAME}; write one with albert export onnx")
+        option = " --int8" if name == ONNX_INT8_NAME else ""
+        raise FileFormatError(f"{path}: has no {name}; write one with albert export onnx{option}")
     folder = parse_config(read_json(path / CONFIG_NAME), source=path / CONFIG_NAME)
     weights = read_graph_weights(file)
-    words_VE = weights.pop("encoder.embeddings.word.weight")
+    words_VE = weights.pop(_WORDS)
     vector_exit = {
         name.split(".", 3)[3]: weights.pop(name) for name in [*weights] if name.startswith(_VECTOR_EXIT)
     }
@@ -77,9 +81,13 @@ def read_graph_weights(file: Path) -> dict[str, Tensor]:
     found = {}
     for each in onnx.load(file).graph.initializer:
         name = each.name.removesuffix(STORED_TRANSPOSED)
-        if name == "encoder.embeddings.word.weight" or name.split(".")[0] in ("pooler", "heads"):
+        if name.startswith(_WORDS) or name.split(".")[0] in ("pooler", "heads"):
             tensor = torch.from_numpy(onnx.numpy_helper.to_array(each).copy())
             found[name] = tensor.T.contiguous() if each.name != name else tensor
+    if f"{_WORDS}.int8" in found:
+        codes, scale_V = found.pop(f"{_WORDS}.int8"), found.pop(f"{_WORDS}.scale")
+        codes_VE = codes.T if "heads.mlm.bias" in found else codes  # transposed for the decoder
+        found[_WORDS] = codes_VE * scale_V[:, None]
     return found
 
 

@@ -57,7 +57,7 @@ def open_members(
             such a table.
         data: The data and the split, from which the labels of folders without names are inferred.
         revision: The version of models on the hub.
-        backend: torch, or onnx for exported folders.
+        backend: torch, or onnx or onnx-int8 for exported folders.
 
     Returns:
         The members of the ensemble, and the columns of the table.

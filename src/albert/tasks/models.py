@@ -84,7 +84,7 @@ def load_finetuned(
         target: The task of a folder of another library, without task.json; its labels are used unless the
             folder has names of its own.
         runtime: Device and precision.
-        backend: torch, or onnx for an exported folder.
+        backend: torch, or onnx or onnx-int8 for an exported folder.
 
     Raises:
         InputError: If the folder is for another task type or has no head for the task.

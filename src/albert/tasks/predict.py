@@ -101,7 +101,7 @@ def predict(
         depth: The number of layers to run.
         patience: Skip the remaining layers after one that agrees with so many before it (early exits).
         runtime: Device and precision.
-        backend: torch, or onnx for exported folders.
+        backend: torch, or onnx or onnx-int8 for exported folders.
         reporter: Receives progress and warnings.
 
     Returns:

@@ -230,7 +230,7 @@ def load(
         device: auto, cpu, cuda, cuda:N or mps.
         precision: float32, or bf16 where the hardware supports it.
         revision: The version of a model on the hub.
-        backend: torch, or onnx to run a folder of `export_onnx` with ONNX Runtime.
+        backend: torch, or onnx or onnx-int8 to run a folder of `export_onnx` with ONNX Runtime.
 
     Returns:
         A predictor with the model's heads and tokenizer.
