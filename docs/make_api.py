@@ -91,8 +91,8 @@ SECTIONS = (
     ),
     Section(
         "Export",
-        "The same as the commands `export`: see [int8.md](int8.md).",
-        ("export.int8: export_int8 Int8Export Agreement",),
+        "Write a model for other runtimes: see [int8.md](int8.md) and [onnx.md](onnx.md).",
+        ("export.int8: export_int8 Int8Export Agreement", "export.onnx: export_onnx OnnxExport Agreement"),
     ),
     Section(
         "Settings",

@@ -6,6 +6,8 @@ Public names are imported on first use, because importing torch takes seconds.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from albert.export.int8 import export_int8
+    from albert.export.onnx import export_onnx
     from albert.inference.predictor import Predictor
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
     from albert.tasks.evaluate import evaluate
@@ -24,6 +26,8 @@ __all__ = [
     "distill",
     "embed_files",
     "evaluate",
+    "export_int8",
+    "export_onnx",
     "finetune",
     "load",
     "load_encoder",
@@ -44,6 +48,8 @@ _MODULES = {
     "evaluate": "albert.tasks.evaluate",
     "embed_files": "albert.tasks.many_texts",
     "predict_files": "albert.tasks.many_texts",
+    "export_int8": "albert.export.int8",
+    "export_onnx": "albert.export.onnx",
     "tune_threads": "albert.threads",
 }
 

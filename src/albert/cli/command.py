@@ -29,6 +29,9 @@ Device = Annotated[str, Option("--device", help="auto, cpu, cuda, cuda:N or mps.
 PrecisionName = Annotated[
     str, Option("--precision", help="float32, bf16 if the hardware supports it, or int8 (CPU).")
 ]
+BackendName = Annotated[
+    str, Option("--backend", help="torch, or onnx or onnx-int8 for a folder written by albert export onnx.")
+]
 Revision = Annotated[str | None, Option("--revision", help="Tag, branch or commit of a model on the hub.")]
 Budget = Annotated[
     str | None, Option("--budget", help="Train for as many steps as fit into this time: 20m, 2h, 1h30m.")

@@ -38,6 +38,7 @@ from albert.pretrained.hub import COMPANIONS, hash_model_files, resolve_source
 from albert.pretrained.huggingface import (
     CARD_NAME,
     CONFIG_NAME,
+    ONNX_NAME,
     PICKLED_NAME,
     SAFETENSORS_NAME,
     FolderConfig,
@@ -228,6 +229,8 @@ def find_weights(folder: Path) -> Path:
     for name in (SAFETENSORS_NAME, PICKLED_NAME, INT8_NAME):
         if (folder / name).is_file():
             return folder / name
+    if (folder / ONNX_NAME).is_file():
+        raise FileFormatError(f"{folder}: has only {ONNX_NAME}; choose the backend onnx, or give its source")
     raise FileFormatError(f"{folder}: has no {SAFETENSORS_NAME} or {PICKLED_NAME}; give a model folder")
 
 

@@ -84,6 +84,7 @@ def predict(
     depth: int | None = None,
     patience: int | None = None,
     runtime: RuntimeSettings | None = None,
+    backend: str = "torch",
     reporter: Reporter | None = None,
 ) -> PredictionSummary:
     """Predict all examples and write one line of JSON for each, in order.
@@ -101,6 +102,7 @@ def predict(
         depth: The number of layers to run.
         patience: Skip the remaining layers after one that agrees with so many before it (early exits).
         runtime: Device and precision.
+        backend: torch, or onnx or onnx-int8 for exported folders.
         reporter: Receives progress and warnings.
 
     Returns:
@@ -112,7 +114,7 @@ def predict(
     reporter, runtime = reporter or NullReporter(), runtime or RuntimeSettings()
     start = time.monotonic()
     definition = find_predicted_task(task, models)
-    members, names = open_members(definition, models, runtime=runtime, columns=columns or {})
+    members, names = open_members(definition, models, runtime=runtime, columns=columns or {}, backend=backend)
     inputs = open_input(source, definition, columns=names, named=columns or (), split=split, format=format)
     merged = build_task(merge_configs(members, definition))
     num_answers = 0

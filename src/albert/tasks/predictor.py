@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, overload
 
 from albert.errors import InputError
+from albert.inference.backends import Backend, open_model
 from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import Precision, RuntimeSettings, build_runtime
-from albert.pretrained.folder import load_model, load_vocabulary, read_card, save_model
-from albert.pretrained.int8 import apply_runtime
+from albert.pretrained.folder import load_vocabulary, read_card, save_model
 from albert.pretrained.sentence_transformers import (
     find_other_modules,
     is_normalizing,
@@ -219,6 +219,7 @@ def load(
     device: str = "auto",
     precision: Precision = "float32",
     revision: str | None = None,
+    backend: Backend = "torch",
     is_shared: bool = False,
 ) -> TaskPredictor:
     """Load a model for prediction.
@@ -233,6 +234,7 @@ def load(
         precision: float32, bf16 where the hardware supports it, or int8 on the CPU. A folder written by
             `albert export int8` always runs in int8. Only that command checks the agreement with float32.
         revision: The version of a model on the hub.
+        backend: torch, or onnx or onnx-int8 to run a folder of `export_onnx` with ONNX Runtime.
         is_shared: Share the memory of the weights with other processes of this machine that do the same: they
             are mapped from a float32 copy in `$ALBERT_CACHE/weights`.
 
@@ -247,10 +249,11 @@ def load(
     >>> print(candidates[0].text, candidates[0].probability)
     >>> vectors = model.embed(["a ship", "a dog"], depth=2)
     """
-    loaded = load_model(source, revision=revision, is_shared=is_shared)
+    asked = build_runtime(device, precision, source="albert.load")
+    loaded, runtime = open_model(
+        source, runtime=asked, backend=backend, revision=revision, is_shared=is_shared
+    )
     path = loaded.path if loaded.path.is_dir() else loaded.path.parent
-    runtime = build_runtime(device, precision, source="albert.load")
-    runtime = apply_runtime(loaded.model, loaded.int8, runtime)
     if others := find_other_modules(path):
         warnings.warn(
             f"{path}: the modules {', '.join(others)} are not supported; `embed` skips them",

@@ -22,10 +22,11 @@ def fill_mask(
     device: command.Device = "auto",
     precision: command.PrecisionName = "float32",
     revision: command.Revision = None,
+    backend: command.BackendName = "torch",
 ) -> command.CommandResult:
     """Predict the token at each [MASK]."""
     texts = command.read_texts(texts)
-    found = _load(model, device, precision, revision).fill_mask(texts, top=top, depth=depth)
+    found = _load(model, device, precision, revision, backend).fill_mask(texts, top=top, depth=depth)
     data = [
         {"text": text, "masks": [[*map(dataclasses.asdict, mask)] for mask in masks]}
         for text, masks in zip(texts, found, strict=True)
@@ -48,13 +49,14 @@ def sentence_order(
     device: command.Device = "auto",
     precision: command.PrecisionName = "float32",
     revision: command.Revision = None,
+    backend: command.BackendName = "torch",
 ) -> command.CommandResult:
     """Predict whether pairs of texts are in order or swapped."""
     texts = command.read_texts(texts)
     if len(texts) % 2:
         raise InputError(f"{len(texts)} texts are not pairs; give an even number of texts")
     pairs = list(zip(texts[::2], texts[1::2], strict=True))
-    found = _load(model, device, precision, revision).sentence_order(pairs, depth=depth)
+    found = _load(model, device, precision, revision, backend).sentence_order(pairs, depth=depth)
     data, lines = [], []
     for (first, second), each in zip(pairs, found, strict=True):
         data.append({"first": first, "second": second, "in_order": each.in_order})
@@ -98,6 +100,7 @@ def embed(
     device: command.Device = "auto",
     precision: command.PrecisionName = "float32",
     revision: command.Revision = None,
+    backend: command.BackendName = "torch",
 ) -> command.CommandResult:
     """Compute a vector for each text.
 
@@ -115,6 +118,7 @@ def embed(
         from albert.threads import count_cores
 
         command.reject_options({"--force": force}, hint="does not apply to a folder; remove the folder")
+        command.reject_options({"--backend": backend != "torch"}, hint="does not apply to --input; remove it")
         if out is None:
             raise InputError(f"--input {source} needs a folder for the vectors; give --out FOLDER")
         values = apply_overrides({}, texts or [], literal="columns")
@@ -149,7 +153,7 @@ def embed(
     texts = command.read_texts(texts)
     # Opened first, so that a path that cannot be written is reported before the work.
     with nullcontext() if path is None else open_output(path) as file:
-        predictor = _load(model, device, precision, revision)
+        predictor = _load(model, device, precision, revision, backend)
         vectors = predictor.embed(texts, pooling=pooling, is_normalized=normalize, depth=depth)
         if file is not None:
             content = io.BytesIO()  # np.save seeks, which a pipe cannot
@@ -168,7 +172,7 @@ def embed(
     return command.CommandResult(data, "\n".join(lines))
 
 
-def _load(model: str, device: str, precision: Any, revision: str | None) -> Any:
+def _load(model: str, device: str, precision: Any, revision: str | None, backend: Any) -> Any:
     from albert.tasks.predictor import load
 
-    return load(model, device=device, precision=precision, revision=revision)
+    return load(model, device=device, precision=precision, revision=revision, backend=backend)

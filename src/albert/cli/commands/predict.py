@@ -46,6 +46,7 @@ def predict(
     ] = None,
     device: command.Device = "auto",
     precision: command.PrecisionName = "float32",
+    backend: command.BackendName = "torch",
 ) -> command.CommandResult:
     """Predict the rows of a file or of stdin, as JSON lines.
 
@@ -65,6 +66,7 @@ def predict(
         from albert.tasks.many_texts import SHARD_ROWS, predict_files
 
         command.reject_options({"--force": force}, hint="does not apply to a folder; remove the folder")
+        command.reject_options({"--backend": backend != "torch"}, hint="does not apply to workers; remove it")
         if out is None:
             raise InputError("workers write files; give --out FOLDER")
         with command.ProgressDisplay() as display:
@@ -108,6 +110,7 @@ def predict(
             depth=depth,
             patience=patience,
             runtime=runtime,
+            backend=backend,
             reporter=reporter,
         )
     data = {
