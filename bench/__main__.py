@@ -22,10 +22,12 @@ from albert.text.folder import load_tokenizer
 from bench import (
     against_transformers,
     attention,
+    busy,
     communication,
     examples,
     finetuning,
     int8,
+    onnx,
     prepare,
     pretraining,
     saving,
@@ -201,9 +203,11 @@ SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
     "pretraining": ("Pretraining steps against a plain loop", format_pretraining),
     "finetuning": ("Fine-tuning and evaluation against the Trainer", finetuning.format_section),
     "int8": ("Int8 against float32 and ONNX Runtime", lambda: int8.format_results(int8.measure())),
+    "onnx": ("ONNX export against `transformers`", onnx.format_section),
     "memory": ("Memory of preparing and reading", format_memory),
     "communication": ("Bytes that two processes exchange in a step", communication.format_section),
     "scaling": ("Step time of many processes: formula and measurement", scaling_check.format_section),
+    "busy": ("Busy machines: waiting threads", busy.format_section),
     "saving": ("Background checkpoints of two processes", saving.format_section),
 }
 

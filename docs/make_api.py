@@ -46,6 +46,7 @@ SECTIONS = (
             "tasks.predictor: load",
             "inference.predictor: Predictor",
             "tasks.predictor: TaskPredictor",
+            "tasks.many_texts: embed_files predict_files ShardSummary",
         ),
     ),
     Section(
@@ -90,8 +91,8 @@ SECTIONS = (
     ),
     Section(
         "Export",
-        "The same as the commands `export`: see [int8.md](int8.md).",
-        ("export.int8: export_int8 Int8Export Agreement",),
+        "Write a model for other runtimes: see [int8.md](int8.md) and [onnx.md](onnx.md).",
+        ("export.int8: export_int8 Int8Export Agreement", "export.onnx: export_onnx OnnxExport Agreement"),
     ),
     Section(
         "Settings",
@@ -107,6 +108,11 @@ SECTIONS = (
             "training.settings: PretrainSettings",
             "tasks.finetune_settings: FinetuneSettings TeacherSettings",
         ),
+    ),
+    Section(
+        "Threads",
+        "Speed beside other programs and in containers: see [threads.md](threads.md).",
+        ("threads: tune_threads",),
     ),
     Section(
         "Errors",

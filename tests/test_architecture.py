@@ -25,6 +25,9 @@ WITHOUT_TORCH = (
     *(f"albert.tasks.{module}" for module in ("metrics", "bag_of_words", "finetune_settings", "sequences")),
     *(f"albert.cli.{module}" for module in ("main", "command", "commands", "doctor")),
 )
+OPTIONAL_OR_SLOW = (
+    "ray", "fsspec", "jinja2", "matplotlib.pyplot", "transformers", "tensorboard", "onnx", "onnxruntime",
+)  # fmt: skip
 
 
 @cache
@@ -94,5 +97,5 @@ def test_light_modules_do_not_load_torch():
 def test_optional_and_slow_libraries_are_imported_where_they_are_used():
     for name in modules():
         at_once = list_at_once(name)
-        for library in ("ray", "fsspec", "jinja2", "matplotlib.pyplot", "transformers", "tensorboard"):
+        for library in OPTIONAL_OR_SLOW:
             assert not [target for target in at_once if belongs(target, library)], f"{name} imports {library}"

@@ -6,10 +6,13 @@ Public names are imported on first use, because importing torch takes seconds.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from albert.export.int8 import export_int8
+    from albert.export.onnx import export_onnx
     from albert.inference.predictor import Predictor
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
     from albert.tasks.evaluate import evaluate
     from albert.tasks.finetune import finetune
+    from albert.tasks.many_texts import embed_files, predict_files
     from albert.tasks.predictor import TaskPredictor, load
     from albert.threads import tune_threads
     from albert.training.pretrain import distill, pretrain
@@ -21,10 +24,14 @@ __all__ = [
     "TaskPredictor",
     "__version__",
     "distill",
+    "embed_files",
     "evaluate",
+    "export_int8",
+    "export_onnx",
     "finetune",
     "load",
     "load_encoder",
+    "predict_files",
     "pretrain",
     "tune_threads",
 ]
@@ -39,6 +46,10 @@ _MODULES = {
     "pretrain": "albert.training.pretrain",
     "finetune": "albert.tasks.finetune",
     "evaluate": "albert.tasks.evaluate",
+    "embed_files": "albert.tasks.many_texts",
+    "predict_files": "albert.tasks.many_texts",
+    "export_int8": "albert.export.int8",
+    "export_onnx": "albert.export.onnx",
     "tune_threads": "albert.threads",
 }
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert.tasks.classification import ClassificationConfig, TextExample
+from albert.tasks.classification import TextExample
 from albert.tasks.data import TaskData, open_task_data
 from albert.tasks.embedding import EmbeddingConfig
 from albert.tasks.multiple_choice import ChoiceExample
@@ -12,7 +12,6 @@ from bench.baselines.score import TRIVIAL, predict_by_sliding_window, score_base
 from bench.baselines.span_candidates import count_rarities, list_candidates
 from tests.tasks.tables import NOUNS, OWN_TABLES, write_tables
 
-NUMBERS = ClassificationConfig(task="regression", label_kind="number", metrics=("pearson",))
 QUESTIONS = QuestionAnsweringConfig(task="question-answering", has_impossible=True)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 from pathlib import Path
 
@@ -16,11 +15,6 @@ from albert.training.loop import StoppedError
 from bench.downstream import results as trial_results
 from bench.downstream.__main__ import build_parser, compare, main
 from bench.downstream.compare import format_comparison
-from bench.downstream.ensembles import Ensemble, measure_ensemble
-from bench.downstream.experiment import Experiment
-from bench.downstream.findings import list_findings
-from bench.downstream.reference import DataSizes
-from bench.downstream.results import TaskResults
 from bench.downstream.subsets import write_selection, write_subset
 from tests.bench.official_files import write_passages, write_questions, write_tasks
 
@@ -95,16 +89,6 @@ def test_a_stopped_comparison_resumes_to_the_same_results(tiny_folder, data, who
     assert read_results(tmp_path / "out") == read_results(whole)
 
 
-def test_an_ensemble_has_the_first_finished_seeds(tiny_folder, data, whole, tmp_path):
-    shutil.copytree(whole, tmp_path / "copy")
-    shop = Experiment(tiny_folder, data, tmp_path / "copy", max_train={})
-    assert measure_ensemble("sst-2", range(2), shop, reporter=NullReporter()) is None  # three are wanted
-    found = measure_ensemble("sst-2", range(2), shop, reporter=NullReporter(), num_members=2)
-    alone = [read_json(whole / "results" / "sst-2" / f"pretrained-{seed}.json") for seed in range(2)]
-    assert found.members == pytest.approx([each["metrics"]["score"] for each in alone])
-    assert found.standard_error > 0
-
-
 def test_a_failed_trial_does_not_stop_the_others(tiny_folder, data, tmp_path, capsys):
     words = [*list_words(tiny_folder, data, tmp_path / "out"), "--tasks", "sst-2", "--seeds", "1"]
     stranger = tmp_path / "out" / "runs" / "sst-2" / "untrained-0" / "letter.txt"
@@ -128,33 +112,6 @@ def test_models_are_compared_with_each_other_and_with_published_scores():
 def test_other_settings_need_another_folder(tiny_folder, data, whole, capsys):
     assert main([*list_words(tiny_folder, data, whole), "optimizer.learning_rate=1e-3"]) == 2
     assert "sst-2" in capsys.readouterr().err
-
-
-def test_no_run_starts_beyond_the_budget(tiny_folder, data, tmp_path):
-    assert main([*list_words(tiny_folder, data, tmp_path / "out"), "--budget", "1s"]) == 0
-    assert {path.name for path in (tmp_path / "out" / "results").rglob("*.json")} == {"baselines.json"}
-
-
-def test_an_estimate_trains_nothing(tiny_folder, data, tmp_path, capsys):
-    assert main([*list_words(tiny_folder, data, tmp_path / "out"), "--estimate"]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "10 of 10" in captured.err
-    assert not (tmp_path / "out" / "runs").exists()
-
-
-def test_subsets_of_lines_keep_their_order(data, tmp_path):
-    task = PUBLISHED_TASKS["mrpc"]
-    kept = [
-        task.read_split(write_subset(task, data, out=tmp_path / name, max_train=20), "train").examples
-        for name in ("one", "again")
-    ]
-    everything = task.read_split(data, "train").examples
-    assert len(kept[0]) == 20
-    assert kept[0] == kept[1]
-    rest = ((each.first, each.second, each.label) for each in everything)
-    assert all((each.first, each.second, each.label) in rest for each in kept[0])  # in their order
-    assert task.read_split(tmp_path / "one", "dev").examples == task.read_split(data, "dev").examples
 
 
 @pytest.mark.parametrize(
@@ -182,26 +139,3 @@ def test_a_selection_splits_the_training_set(data, tmp_path, name, write):
     assert len(train) + len(dev) == len(before)
     assert 5 <= len(dev) < len(before) / 2
     assert {each.texts for each in (*train, *dev)} == {each.texts for each in before}
-
-
-def score(*scores: float) -> dict[int, dict[str, float]]:
-    return {seed: {"accuracy": value, "score": value} for seed, value in enumerate(scores)}
-
-
-SENTIMENT = TaskResults(
-    DataSizes("sst-2", 67_349, 872), {"majority": score(50.9)[0], "bag_of_words": score(82.0)[0]},
-    untrained=score(79.0, 80.0, 82.0), pretrained=score(84.0, 85.0, 85.5), seconds=3725.0,
-)  # fmt: skip
-
-
-def test_findings():
-    entailment = TaskResults(
-        DataSizes("rte", 2490, 277), {"bag_of_words": score(56.0)[0]}, score(50, 54, 58), score(54, 55, 57)
-    )
-    winograd = TaskResults(DataSizes("wnli", 635, 71), {}, score(60, 60, 60), score(62, 60, 58))
-    found = list_findings(
-        [SENTIMENT, entailment, winograd], [Ensemble("sst-2", (0, 1, 2), (84, 85, 85.5), 84.9, 1.2)]
-    )
-    assert all(value in found[0] for value in ("sst-2", "85.00", "80.00", "+5.00", "1.53"))
-    # Means of the two tasks by seed: 58, 57.5, 57.5 against 55, 57, 59.
-    assert all(value in found[1] for value in ("57.50", "57.00", "+0.50", "2.00", "**not**"))

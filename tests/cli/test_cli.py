@@ -219,18 +219,3 @@ def test_help_and_params_do_not_import_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "[0, 0, 0] False\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "key"),
-    [
-        (["pretrain", "nano", "--data", "absent"], "seed"),
-        (["finetune", "sst-2", "--model", "absent", "--data", "absent"], "seed"),
-        (["study", "sharing", "--data", "absent"], "first_seed"),
-    ],
-)
-def test_two_seeds_are_rejected_by_every_command(run_albert, tmp_path, words, key):
-    error = run_albert(*words, "--out", tmp_path / "out", f"{key}=3", "--seed", "5").error
-    assert f"{key}=3" in error
-    assert "--seed" in error
-    assert not (tmp_path / "out").exists()

@@ -4,12 +4,10 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-import albert
 from albert.pretrained.folder import load_model
 from tests.conftest import read_tree
 
@@ -69,51 +67,20 @@ def test_a_model_without_a_vocabulary_is_converted_without_one(run_albert, tiny_
     assert sorted(read_tree(tmp_path / "copy")) == ["README.md", "config.json", "model.safetensors"]
 
 
-def test_half_precision_is_half_the_size_and_nearly_the_same_model(run_albert, tiny_folder, tmp_path):
-    assert run_albert("convert", tiny_folder, tmp_path / "half", "--half").code == 0
-    full, half = (
-        load_file(tiny_folder / "model.safetensors"),
-        load_file(tmp_path / "half" / "model.safetensors"),
-    )
-    assert {tensor.dtype for tensor in half.values()} == {torch.float16}
-    assert sum(t.nbytes for t in half.values()) * 2 == sum(t.nbytes for t in full.values())
-    vectors = albert.load(tmp_path / "half").embed(TEXTS)
-    np.testing.assert_allclose(vectors, albert.load(tiny_folder).embed(TEXTS), atol=0.02)
-
-
-def test_a_weight_that_half_precision_cannot_hold_is_rejected(run_albert, tiny_copy, tmp_path):
-    weights = load_file(tiny_copy / "model.safetensors")
-    name = "albert.embeddings.word_embeddings.weight"
-    weights[name][0, 0] = 7e4
-    save_file(weights, tiny_copy / "model.safetensors", metadata={"format": "pt"})
-    done = run_albert("convert", tiny_copy, tmp_path / "half", "--half")
-    assert "70000" in done.error
-    assert "65504" in done.error
-    assert not (tmp_path / "half").exists()
-
-
-def test_an_existing_target_is_left_alone(run_albert, tiny_folder, tiny_copy):
-    (tiny_copy / "mine.txt").write_text("mine")
-    before = read_tree(tiny_copy)
-    error = run_albert("convert", tiny_folder, tiny_copy).error
-    assert str(tiny_copy) in error
-    assert "--overwrite" in error
-    assert read_tree(tiny_copy) == before
-
-
 def test_overwrite_replaces_a_model_folder(run_albert, tiny_folder, tiny_copy):
     (tiny_copy / "model.safetensors").write_bytes(b"damaged")
     assert run_albert("convert", tiny_folder, tiny_copy, "--overwrite").code == 0
     assert read_tree(tiny_copy) == read_tree(tiny_folder)
 
 
-def test_overwrite_replaces_nothing_but_model_folders(run_albert, tiny_folder, tiny_copy, tmp_path):
+def test_only_model_folders_are_replaced_and_only_on_request(run_albert, tiny_folder, tiny_copy, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
     (tmp_path / "thesis.txt").write_text("years of work")
     (tiny_copy / "notes.md").write_text("mine")
     before = read_tree(tmp_path)
     for target in (tmp_path / "thesis", tmp_path / "thesis.txt", tiny_copy):
+        assert "--overwrite" in run_albert("convert", tiny_folder, target).error
         assert str(target) in run_albert("convert", tiny_folder, target, "--overwrite").error
     assert read_tree(tmp_path) == before
 

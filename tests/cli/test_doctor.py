@@ -323,14 +323,6 @@ def test_the_command_prints_text_or_the_same_as_data(build, run_albert):
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_run_without_records_has_no_plot(build, run_albert):
-    folder = build()
-    (folder / METRICS_NAME).unlink()
-    data = json.loads(run_albert("doctor", folder, "--json").out)
-    assert data["plot"] is None
-    assert not (folder / "doctor.png").exists()
-
-
 def test_a_folder_that_is_no_run_is_one_line(tmp_path, run_albert):
     assert "run.json" in run_albert("doctor", tmp_path).error
     assert "nowhere" in run_albert("doctor", tmp_path / "nowhere").error
@@ -419,38 +411,28 @@ def test_a_healthy_run_has_nothing_but_its_figures(healthy):
     assert 30 < guess < 60 < best  # the majority's accuracy and macro F1, on average
 
 
-def test_a_score_no_better_than_a_constant_prediction(run):
-    rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
-    rewrite(run, set_figures("train", loss=lambda step: 0.69))
-    found = find_one(run)
-    assert (found.kind, found.severity) == ("stuck", "serious")
-    assert "optimizer.learning_rate=0.001" in found.hint
-
-
-def test_a_loss_that_falls_without_a_score_wants_more_examples(run):
-    rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
-    rewrite(run, set_figures("train", loss=lambda step: 0.7 - step / 400))
-    assert "200" in find_one(run).hint
-
-
 def test_a_run_at_its_beginning_is_not_judged(run):
     rewrite(run, lambda record: record if record["step"] <= 75 and record["kind"] != "end" else None)
     rewrite(run, set_figures("evaluate", score=lambda step: 41.0))
     assert not [found for found in diagnose(run) if found.kind == "stuck"]
 
 
-def test_overfitting(run):
-    rewrite(run, set_figures("evaluate", score=lambda step: 95.0 - step / 5))
-    rewrite(run, set_figures("train", loss=lambda step: 0.7 - step / 400))
+@pytest.mark.parametrize(
+    ("score", "loss", "severity", "hint"),
+    [
+        (lambda step: 41.0, lambda step: 0.69, "serious", "optimizer.learning_rate=0.001"),
+        (lambda step: 41.0, lambda step: 0.7 - step / 400, "serious", "200"),
+        (lambda step: 95.0 - step / 5, lambda step: 0.7 - step / 400, "note", "patience=3"),
+        (lambda step: 40.0 + step / 4, lambda step: 0.7 - step / 400, "note", " num_steps=400 "),
+    ],
+    ids=["no better than a constant", "only the loss falls", "overfitting", "still rises"],
+)
+def test_problems_of_a_score(run, score, loss, severity, hint):
+    rewrite(run, set_figures("evaluate", score=score))
+    rewrite(run, set_figures("train", loss=loss))
     found = find_one(run)
-    assert (found.severity, "step 25" in found.title) == ("note", True)
-    assert "patience=3" in found.hint
-
-
-def test_a_score_that_still_rises_wants_a_longer_run(run):
-    rewrite(run, set_figures("evaluate", score=lambda step: 40.0 + step / 4))
-    found = find_one(run)
-    assert (found.severity, " num_steps=400 " in found.hint) == ("note", True)
+    assert found.severity == severity
+    assert hint in found.hint
 
 
 def test_a_damaged_model_is_named_with_the_command_that_writes_it_again(run, run_albert):
@@ -496,9 +478,3 @@ def test_too_few_and_too_many_threads_are_seen_on_the_machine(monkeypatch):
             monkeypatch.setenv("OMP_NUM_THREADS", variable)
         found = find_part("threads")
         assert (found.severity == "warning", "OMP_NUM_THREADS=8" in found.hint) == (is_off, is_off), threads
-
-
-def test_the_quota_of_a_container_counts(monkeypatch):
-    monkeypatch.setattr(doctor, "count_cores", lambda: 2)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
-    assert "OMP_NUM_THREADS=2" in find_part("threads").hint

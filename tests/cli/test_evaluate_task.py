@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.conftest import read_tree
-from tests.hub_cache import put_into_hub_cache
 from tests.tasks.finetuned_folder import EARLY, SENTIMENT, config_of, write_finetuned_folder
 from tests.tasks.published import TEXTS, write_sentiment, write_squad
 from tests.tasks.tables import write_rows
@@ -48,17 +47,6 @@ def test_the_folder_holds_scores_predictions_and_a_page(sentiment, run_albert, t
     before = read_tree(out)
     assert run_albert(*sentiment, "--out", out).code == 0  # the same split again takes its place
     assert read_tree(out).keys() == before.keys()
-
-
-def test_a_test_set_gives_the_official_file_and_no_scores(sentiment, run_albert, tmp_path):
-    out = tmp_path / "out"
-    done = run_albert(*sentiment, "--split", "test", "--out", out)
-    assert done.code == 0
-    assert sorted(path.name for path in out.iterdir()) == ["SST-2.tsv", "predictions.jsonl", "scores.json"]
-    header, *rows = (out / "SST-2.tsv").read_text().splitlines()
-    assert header == "index\tprediction"
-    assert [row.split("\t")[0] for row in rows] == ["0", "1", "2", "3"]
-    assert {row.split("\t")[1] for row in rows} <= {"0", "1"}
 
 
 def test_squad_gives_the_files_of_the_official_script(tiny_folder, run_albert, tmp_path):
@@ -135,18 +123,3 @@ def test_options_that_do_not_fit_are_rejected(sentiment, run_albert):
     ):
         error = run_albert(*words).error
         assert all(name in error for name in names), error
-
-
-def test_a_revision_of_the_hub_is_used(run_albert, tiny_folder, tmp_path, monkeypatch):
-    facts = EARLY.model_copy(update={"metrics": ("accuracy",)})
-    model = write_finetuned_folder(tmp_path / "m", tiny_folder, facts)
-    put_into_hub_cache(
-        "someone/early", model, cache=tmp_path / "cache", revision="v2", monkeypatch=monkeypatch
-    )
-    rows = [{"text": text, "label": EARLY.labels[i % 2]} for i, text in enumerate(TEXTS)]
-    data = write_rows(tmp_path / "dev.csv", rows)
-    command = ["evaluate", EARLY.task, "--model", "someone/early", "--data", data]
-    assert "someone/early" in run_albert(*command).error
-    done = run_albert(*command, "--revision", "v2", "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["models"] == ["someone/early"]

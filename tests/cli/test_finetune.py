@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from albert.pretrained.hub import resolve_source
-from albert.tasks.catalogue import read_config
 from albert.training.checkpoints import CheckpointFolder
 from albert.training.run_folder import iter_records
 from tests.conftest import Outcome, RunAlbert
@@ -47,16 +46,6 @@ def read_settings(run_dir: Path) -> dict[str, Any]:
     return found
 
 
-def test_scores_and_the_path_of_the_model_are_printed(finetune, tmp_path):
-    outcome = finetune()
-    assert outcome.code == 0, outcome.err
-    rows = dict(line.split(maxsplit=1) for line in outcome.out.splitlines())
-    assert rows["model"].strip() == str(tmp_path / "run" / "model")
-    assert rows["steps"].startswith("6 of 6")
-    assert "accuracy" in outcome.out
-    assert read_config(tmp_path / "run" / "model").task == "classification"
-
-
 def test_json_has_the_scores(finetune, tmp_path):
     found = json.loads(finetune("--json").out)
     assert found["model"] == str(tmp_path / "run" / "model")
@@ -64,12 +53,6 @@ def test_json_has_the_scores(finetune, tmp_path):
     assert found["best_step"] in (3, 6)
     assert set(found["scores"]) == {"accuracy", "macro_f1", "score"}
     assert json.loads((tmp_path / "run" / "result.json").read_text())["metrics"] == found["scores"]
-
-
-def test_progress_and_cut_texts_are_reported_on_stderr(finetune):
-    done = finetune("max_length=8")
-    assert "step 6 of 6" in done.err
-    assert "30 of 30" in done.err  # texts are longer than 8 tokens
 
 
 @pytest.mark.parametrize(
@@ -89,15 +72,6 @@ def test_a_setting_is_an_option_an_override_or_in_a_recipe(
     (tmp_path / "mine.yaml").write_text("based_on: small\npatience: 9\n")
     assert finetune(*words).code == 0
     assert read_settings(tmp_path / "run")[key] == value
-
-
-def test_a_run_of_fine_tuning_is_a_model(finetune, tmp_path):
-    """RTE starts from MNLI like this."""
-    assert finetune().code == 0
-    again = finetune("--out", tmp_path / "second", model=tmp_path / "run")
-    assert again.code == 0, again.err
-    facts = json.loads((tmp_path / "second" / "run.json").read_text())
-    assert facts["model"] == str(tmp_path / "run" / "model")
 
 
 def test_a_revision_of_the_hub_is_used(finetune, tiny_folder, tmp_path, monkeypatch):

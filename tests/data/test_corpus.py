@@ -4,9 +4,6 @@ import json
 import pickle
 import subprocess
 import sys
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import fsspec
 import numpy as np
@@ -18,7 +15,7 @@ from hypothesis import strategies as st
 from albert.data.corpus import fetch_corpus, hold_out, narrow, open_corpus, summarize_corpus
 from albert.data.prepare import prepare_corpus
 from albert.data.shards import build_part, choose_id_type, join_parts, read_shard, write_parts
-from albert.errors import FileFormatError, InputError, WriteError
+from albert.errors import FileFormatError, InputError
 from tests.conftest import rejects
 from tests.data.conftest import PARAGRAPHS, pack, read_files, upload
 from tests.data.test_prepare import UNIT
@@ -190,13 +187,6 @@ def test_a_shard_that_differs_from_its_manifest_is_rejected_and_not_kept(there, 
     assert open_corpus(there).num_tokens > 0
 
 
-def test_an_unwritable_cache_is_named(there, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "file"))
-    with rejects(WriteError, tmp_path / "file", "ALBERT_CACHE"):
-        fetch_corpus(there)
-
-
 COUNT_TOKENS = """
 import sys
 from albert.data.corpus import open_corpus
@@ -214,16 +204,6 @@ def test_of_several_processes_one_fetches(here, bucket, tmp_path):
     assert sorted(name for name in fetched if "shards" in name) == sorted(
         f"{bucket}/{name}" for name in shards_of(here)
     )
-
-
-def test_a_corpus_is_read_from_a_web_server(here, cache):
-    pytest.importorskip("aiohttp", reason="http:// needs aiohttp, which the extra `dev` has")
-    handler = partial(SimpleHTTPRequestHandler, directory=here)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        corpus = open_corpus(f"http://127.0.0.1:{server.server_port}")
-        server.shutdown()
-    assert documents(corpus) == documents(open_corpus(here))
 
 
 def test_files_are_prepared_shown_and_searched_for_overlap(run_albert, books, vocab_path, tmp_path):

@@ -34,6 +34,15 @@ def test_every_task_is_done_once(num_workers):
     assert sorted(done) == [(0, 0), (1, 2), (2, 4), (3, 6), (4, 8)]
 
 
+def test_a_task_of_an_iterator_is_taken_when_a_worker_is_free():
+    taken = []
+    tasks = (taken.append(number) or number for number in range(9))
+    with LocalEngine(2) as workers:
+        for num_done, _ in enumerate(workers.run(double, tasks), start=1):
+            assert len(taken) <= num_done + 1
+    assert num_done == 9
+
+
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_the_error_of_a_task_is_raised(num_workers):
     with rejects(InputError, "not "):

@@ -1,6 +1,5 @@
 """A corpus has the sentences of its sources and the same bytes with any number of workers; runs resume."""
 
-import gzip
 import signal
 import subprocess
 import sys
@@ -26,9 +25,8 @@ from albert.data.prepare import (
 from albert.data.shards import read_manifest
 from albert.errors import AlbertError, InputError
 from albert.files import hold
-from albert.text.folder import load_tokenizer, save_tokenizer
+from albert.text.folder import load_tokenizer
 from albert.text.sentences import iter_sentences
-from albert.text.symbol_tokenizer import SymbolOptions, build_symbol_vocabulary
 from tests.conftest import read_tree, rejects
 from tests.data.conftest import PARAGRAPHS, sentence
 from tests.training.conftest import Listener
@@ -270,41 +268,6 @@ def test_batches_are_bounded_and_split_no_document(tiny_folder, monkeypatch):
     assert tally["num_characters"] == sum(map(len, texts))
 
 
-def test_a_damaged_new_source_does_not_change_a_finished_corpus(books, vocab_path, tmp_path):
-    out = tmp_path / "out"
-    prepare(books, vocab_path, out)
-    tree = read_tree(out)
-    (books / "z_more.txt.gz").write_bytes(gzip.compress("\n\n".join(PARAGRAPHS).encode())[:-20])
-    with rejects(AlbertError, "z_more.txt.gz"):
-        prepare(books, vocab_path, out)
-    assert {name: data for name, data in read_tree(out).items() if not name.startswith(".prepare")} == tree
-    (books / "z_more.txt.gz").unlink()
-    prepare(books, vocab_path, out)
-    assert read_tree(out) == tree
-
-
 def test_a_corpus_inside_the_folder_of_its_sources_is_not_a_source(books, vocab_path):
     out = books / "corpus"  # with vocab.txt in it
     assert prepare(books, vocab_path, out) == prepare(books, vocab_path, out)
-
-
-def test_sources_may_have_the_same_name(vocab_path, tmp_path):
-    paths = [tmp_path / folder / "part.txt" for folder in ("en", "de")]
-    for path, text in zip(paths, PARAGRAPHS, strict=False):
-        path.parent.mkdir()
-        path.write_text(text)
-    assert prepare_corpus(paths, vocab=vocab_path, out=tmp_path / "out").num_documents == 2
-    with rejects(InputError, "part.txt"):
-        prepare_corpus(paths[:1], vocab=vocab_path, out=tmp_path / "out")
-
-
-def test_brackets_and_numbers_are_kept_for_a_symbol_vocabulary(tmp_path):
-    """The structure of RNA is written in brackets and dots."""
-    lines = ["GCAUUGC", "((...))", "1234"] * 20
-    (tmp_path / "rna.txt").write_text("\n".join(lines) + "\n")
-    options = SymbolOptions(is_per_character=True)
-    save_tokenizer(build_symbol_vocabulary(iter(lines), options=options), tmp_path / "symbols")
-    settings = PrepareSettings(layout="sentences")
-    sources, vocab = [tmp_path / "rna.txt"], tmp_path / "symbols"
-    manifest = prepare_corpus(sources, vocab=vocab, out=tmp_path / "out", settings=settings)
-    assert manifest.num_tokens == sum(map(len, lines))

@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import lzma
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert.data.rows import BadRow, Problems, Wanted, iter_good, iter_groups, iter_rows
-from albert.errors import AlbertError, FileFormatError, InputError
+from albert.data.rows import Problems, Wanted, iter_groups, iter_rows
+from albert.errors import AlbertError, InputError
 from tests.conftest import rejects
 
 ROWS = [{"text": 'He said "no", and left.', "label": "1"}, {"text": "Ünïcode – “quoted”; £ 5", "label": "0"}]
@@ -240,46 +239,3 @@ def test_lines_may_be_texts(tmp_path):
 def test_a_group_ends_at_the_first_limit() -> None:
     groups = list(iter_groups(["a", "b", "c", "dddd", "e"], (lambda _: 1, 3), (len, 4)))
     assert groups == [["a", "b", "c"], ["dddd"], ["e"]]
-
-
-@dataclass(frozen=True)
-class Numbered:
-    line: int
-    value: int
-
-
-def build(item: Numbered) -> int:
-    if item.value < 0:
-        raise BadRow("negative", f"{item.value}", is_fatal=item.value < -100)
-    return item.value
-
-
-def items(*values: int) -> list[Numbered]:
-    return [Numbered(line, value) for line, value in enumerate(values, start=1)]
-
-
-def test_bad_items_are_skipped_and_the_first_is_reported():
-    problems = Problems("data.csv")
-    assert list(iter_good(items(1, -2, 3, -4), build, problems=problems)) == [1, 3]
-    assert problems.num_skipped == 2
-    (message,) = problems.describe()
-    for value in ("data.csv", "2 lines", "line 2", "-2"):
-        assert value in message
-
-
-def test_a_strict_reader_and_a_fatal_mistake_raise_at_once():
-    with rejects(FileFormatError, "data.csv", "line 2", "-2"):
-        list(iter_good(items(1, -2), build, problems=Problems("data.csv", is_strict=True)))
-    with rejects(FileFormatError, "data.parquet", "row 1", "-200"):
-        list(iter_good(items(-200), build, problems=Problems("data.parquet")))
-
-
-def test_at_most_a_tenth_of_the_rows_may_be_bad():
-    for num_good, num_bad in ((90, 10), (89, 11), (0, 0)):
-        problems = Problems("data.csv")
-        list(iter_good(items(*[-1] * num_bad), build, problems=problems))
-        if num_bad == 10:
-            problems.check(num_good)
-        else:
-            with rejects(FileFormatError, "data.csv", *([11, 100] if num_bad else [])):
-                problems.check(num_good)

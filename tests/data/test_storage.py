@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from albert.data.prepare import RUN_NAME, Job, PrepareSettings, UnitTask, hash_unit, prepare_corpus
+from albert.data.prepare import prepare_corpus
 from albert.data.sources import count_ignored, find_sources
 from albert.data.storage import (
     is_url,
@@ -21,7 +21,7 @@ from albert.data.storage import (
     read_head,
     to_name,
 )
-from albert.errors import FileFormatError, InputError
+from albert.errors import FileFormatError
 from tests.conftest import read_tree, rejects
 from tests.data.conftest import PARAGRAPHS, read_files, read_store, upload
 from tests.data.test_prepare import UNIT, interrupt
@@ -188,16 +188,3 @@ def test_an_interrupted_upload_is_resumed(books, vocab_path, memory, tmp_path, m
     assert any(line.startswith(stage) and " units" in line for line in listener.lines)
     prepare_corpus([books], out=tmp_path / "here", **options)
     assert read_store(out) == read_files(tmp_path / "here")
-
-
-@pytest.mark.parametrize("run_id", [None, "another run"])
-def test_a_worker_without_the_folder_of_its_run_writes_nothing(tmp_path, run_id):
-    scratch = tmp_path / "out" / ".prepare"
-    if run_id is not None:
-        scratch.mkdir(parents=True)
-        (scratch / RUN_NAME).write_text(run_id)
-    before = read_tree(tmp_path)
-    job = Job(open_storage(tmp_path / "out"), PrepareSettings(), "", keeps_long_tokens=False, run_id="mine")
-    with rejects(InputError, scratch, "--out"):
-        hash_unit(UnitTask(0, (), job))
-    assert read_tree(tmp_path) == before

@@ -98,12 +98,8 @@ CONFIGS: list[tuple[Any, ...]] = [
     (change_config(num_attention_heads=5), "hidden_size 32", "num_attention_heads 5"),
     (change_config(num_hidden_groups=4), "num_hidden_groups 4", "num_hidden_layers 3"),
     (change_config(hidden_size=0), "hidden_size is 0"),
-    (change_config(num_hidden_layers=10**9), "num_hidden_layers is 1000000000", "1024"),
-    (change_config(vocab_size=10**30), f"vocab_size is {10**30}"),
-    (change_config(num_hidden_layers=2.5), "num_hidden_layers is 2.5"),
     (change_config(hidden_size="32"), "hidden_size is '32'"),
     (change_config(hidden_dropout_prob=1.0), "hidden_dropout_prob is 1.0"),
-    (change_config(layer_norm_eps=float("inf")), "layer_norm_eps is inf", "0.1"),
     (change_config(vocab_size=60), "[60, 16]"),
     (change_config(max_position_embeddings=512), "[512, 16]"),
     (change_config(hidden_act="swish"), "hidden_act is 'swish'", "gelu_new"),
@@ -111,8 +107,6 @@ CONFIGS: list[tuple[Any, ...]] = [
     (change_config(is_decoder=True), "is_decoder is true"),
     (change_config(position_embedding_type="relative_key"), "position_embedding_type is 'relative_key'"),
     (drop_from_config("hidden_size"), "hidden_size"),
-    (change_config(num_attention_heads=None), "num_attention_heads"),
-    (change_config(id2label={"x": "good"}), "id2label"),
     (write("config.json", b'{"hidden_size": 32,\n"vocab_size": }'), "line 2"),
     (write("config.json", b""), "line 1"),
     (write("config.json", b"[1, 2]"), "object"),
@@ -129,13 +123,10 @@ CASES: list[tuple[Any, ...]] = [
     (write("vocab.txt", b"\xff\xfe"), "vocab.txt", "UTF-8"),
     (write("spiece.model", NOISE), "spiece.model"),
     (write("added_tokens.json", b'{"[NEW]": "5"}'), "download"),
-    (write("tokenizer.json", b'{"added_tokens": [7]}'), "download"),
-    (write("tokenizer_config.json", b'{"added_tokens_decoder": {"x": "[NEW]"}}'), "download"),
     (write("tokenizer_config.json", b'{"do_lower_case": "yes"}'), "tokenizer_config.json", "do_lower_case"),
     # weights
     (truncate("model.safetensors", 0.5), "model.safetensors", "truncated"),
     (truncate("model.safetensors", 1), "model.safetensors", "truncated"),
-    (truncate("model.safetensors", 0), "model.safetensors", "truncated"),
     (write("model.safetensors", NOISE), "model.safetensors"),
     (write("model.safetensors", b"<!DOCTYPE html><html>Not found</html>" * 50), "model.safetensors"),
     (in_pickled_weights(truncate("pytorch_model.bin", 0.5)), "pytorch_model.bin", "truncated"),
@@ -146,7 +137,6 @@ CASES: list[tuple[Any, ...]] = [
     (change_tensors(lambda t: t.pop(BIAS)), "encoder.embeddings.norm.bias"),
     (change_tensors(lambda t: t.update({"albert.surprise": torch.ones(2)})), "albert.surprise"),
     (change_tensors(lambda t: t[BIAS].fill_(torch.nan)), BIAS, "NaN"),
-    (change_tensors(lambda t: t.update({BIAS: t[BIAS].half() - torch.inf})), BIAS, "3.4e+38"),
     (change_tensors(lambda t: t.update({BIAS: t[BIAS].to(torch.int8)})), BIAS, "torch.int8", "torch.float32"),
     (remove("model.safetensors"), "model.safetensors", "pytorch_model.bin"),
 ]
@@ -210,17 +200,3 @@ def test_code_in_a_weights_file_is_not_run(is_plain, run_albert, tiny_copy, tmp_
     assert "pytorch_model.bin" in run_albert("convert", tiny_copy, tmp_path / "out").error
     assert not trace.exists()
     assert not (tmp_path / "out").exists()
-
-
-def test_weights_without_permission_are_not_called_damaged(run_albert, tiny_copy, monkeypatch):
-    opened = Path.open
-
-    def deny(path: Path, *arguments: Any, **options: Any) -> Any:
-        if path.name == "model.safetensors":
-            raise PermissionError(13, "Permission denied", str(path))
-        return opened(path, *arguments, **options)
-
-    monkeypatch.setattr(Path, "open", deny)
-    error = run_albert("convert", tiny_copy, tiny_copy.parent / "out").error
-    assert error.startswith(f"{tiny_copy / 'model.safetensors'}: ")
-    assert "Permission denied" in error

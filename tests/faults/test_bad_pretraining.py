@@ -201,24 +201,6 @@ def test_a_folder_with_other_files_is_rejected_and_not_changed(
     assert path.read_text() == "years of work"
 
 
-def test_a_folder_of_a_run_that_was_killed_at_its_start_is_reused(train, tmp_path):
-    (tmp_path / "run").mkdir()
-    for name in ("lock", "settings.yaml"):
-        (tmp_path / "run" / name).write_text("")
-    assert train().outcome.is_finished
-
-
-def test_a_run_folder_without_run_json_is_rejected(train, tmp_path):
-    train("num_steps=2")
-    before = weights(tmp_path / "run")
-    for name in ("run.json", "settings.yaml"):
-        (tmp_path / "run" / name).unlink()
-    for resume in (False, True):
-        with rejects(InputError, "checkpoints", "--out"):
-            train("num_steps=2", "seed=7", resume=resume)
-    assert weights(tmp_path / "run") == before
-
-
 def test_a_folder_without_a_corpus_is_rejected(run_albert, recipe, tmp_path):
     (tmp_path / "empty").mkdir()
     for name in ("empty", "gone"):

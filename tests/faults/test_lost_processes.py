@@ -56,14 +56,14 @@ def launch(recipe, story_corpus, tmp_path_factory):
     started: list[Launched] = []
     folder = tmp_path_factory.mktemp("logs")
 
-    def start(out: Path, *words: str, max_restarts: int = 0, module: str = "albert", **env: str) -> Launched:
+    def start(out: Path, *words: str, max_restarts: int = 0, module: str = "albert") -> Launched:
         albert = [module, "pretrain", str(recipe), "--data", str(story_corpus), "--out", str(out), *words]
         log = folder / f"{len(started)}"
         process = subprocess.Popen(
             build_torchrun(albert, processes=2, max_restarts=max_restarts),
             stderr=log.open("w"),
             stdout=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **env},
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         started.append(Launched(process, log))
         return started[-1]
@@ -136,17 +136,9 @@ def test_a_stopped_run_saves_and_resumes_exactly(launch, undisturbed, tmp_path):
     assert_same(out, undisturbed)
 
 
-@pytest.mark.parametrize(
-    ("fault", "values"),
-    [
-        ("data", ("process 1 of 2", "step 5", "the disk fails")),
-        pytest.param("step", ("ZeroDivisionError", "an error of this process"), marks=pytest.mark.slow),
-    ],
-)
-def test_an_error_in_one_process_ends_all_with_its_message(launch, tmp_path, fault, values):
+def test_an_error_in_one_process_ends_all_with_its_message(launch, tmp_path):
     out = tmp_path / "run"
-    messages = launch(out, module="tests.faults.failing_process", FAULT=fault).finish(code=1)
+    messages = launch(out, module="tests.faults.failing_process").finish(code=1)
     (error,) = list_errors(messages)
-    assert not [value for value in values if value not in error], error
-    if fault == "data":  # between two steps, where every process can save
-        assert CheckpointFolder(out / "checkpoints").list_steps()[-1] == 5
+    assert all(value in error for value in ("process 1 of 2", "step 5", "the disk fails")), error
+    assert CheckpointFolder(out / "checkpoints").list_steps()[-1] == 5

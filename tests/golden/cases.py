@@ -6,7 +6,6 @@ import io
 import json
 import re
 import runpy
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -66,25 +65,6 @@ _VOLATILE = re.compile(
     r"second|time|started|rate$|_mb$|bytes|memory|path|model|data|report|out$|source|folder|file|version|run"
     r"|corpus|speed|host"
 )
-# Names of earlier versions and today's, so that checkouts of both give the same record.
-_RENAMED = {
-    "piece": "token",
-    "pieces": "tokens",
-    "num_pieces": "num_tokens",
-    "unknown_pieces": "unknown_tokens",
-    "sentence_pieces": "sentence_tokens",
-    "document_pieces": "document_tokens",
-    "arm": "variant",
-    "arms": "variants",
-    "verdict": "outcome",
-    "kind": "task_type",
-    "texts": "classification",
-    "words": "token-classification",
-    "spans": "question-answering",
-    "questions": "question-answering",
-    "choice": "multiple-choice",
-    "choices": "multiple-choice",
-}
 _METRICS = ("loss", "accuracy", "learning_rate", "grad_norm", "score")
 
 
@@ -104,12 +84,12 @@ class Record:
         """Add a document: its keys, its integers and texts by hash, its floats apart."""
         self.add_keys(name, value)
         floats: list[float] = []
-        self.exact[name] = _hash(json.dumps(_take_floats(rename(value), floats), sort_keys=True).encode())
+        self.exact[name] = _hash(json.dumps(_take_floats(value, floats), sort_keys=True).encode())
         self.add_floats(name, floats)
 
     def add_keys(self, name: str, value: Any) -> None:
         """Add the keys of a document at every depth, without their values."""
-        self.exact[f"{name} keys"] = _hash(" ".join(sorted(_list_keys(rename(value)))).encode())
+        self.exact[f"{name} keys"] = _hash(" ".join(sorted(_list_keys(value))).encode())
 
     def add_weights(self, name: str, path: Path) -> None:
         """Add a weights file: names and shapes, the norm of each tensor, all bytes."""
@@ -131,18 +111,6 @@ class Record:
         self.bits[name] = _hash(np.array(values, np.float64).tobytes())
         if values:
             self.floats[name] = [float(f"{value:.7g}") for value in values[:: -(-len(values) // 40)]]
-
-
-def rename(value: Any) -> Any:
-    """Replace the keys of earlier versions, and the names of tasks and task types, by those of today."""
-    if isinstance(value, list):
-        return [rename(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    renamed = {_RENAMED.get(key, key): rename(each) for key, each in value.items()}
-    for key in {"task", "task_type"} & {key for key, each in renamed.items() if isinstance(each, str)}:
-        renamed[key] = _RENAMED.get(renamed[key], renamed[key])
-    return renamed
 
 
 def _take_floats(value: Any, floats: list[float]) -> Any:
@@ -312,33 +280,13 @@ def record_pretraining(name: str) -> "Case":
     return record_one
 
 
-# The keys of task.json that only some task types have.
-# fmt: off
-CONFIG_KEYS: dict[str, set[str]] = {
-    "classification": {
-        "label_kind", "class_weights", "classifier_pooling", "has_exits", "patience", "exit_tolerance",
-    },
-    "token-classification": {"class_weights"},
-    "question-answering": {"stride", "max_question", "max_answer", "has_impossible", "threshold"},
-    "multiple-choice": {"max_ending"},
-    "embedding": {"similarity_temperature", "min_similarity"},
-}
-# fmt: on
-
-
 def record_task(task: str) -> "Case":
     """20 steps of fine-tuning, and the evaluation and predictions of the model."""
 
     def record_one(golden: Golden, record: Record) -> None:
         run, data, out = golden.finetuned(task), golden.data(task), golden.folder / f"evaluation-{task}"
         record.add_run(run)
-        config = rename(json.loads((run / "model" / "task.json").read_text(encoding="utf-8")))
-        task_type = config["task_type"]
-        others = {key for each, keys in CONFIG_KEYS.items() if each != task_type for key in keys}
-        own = others - CONFIG_KEYS[task_type]  # the first version wrote the keys of all task types
-        record.add_json(
-            "task.json", drop_volatile({key: value for key, value in config.items() if key not in own})
-        )
+        record.add_json("task.json", drop_volatile(json.loads((run / "model" / "task.json").read_text())))
         options = f"--model {run} {name_columns(task)}"
         found = albert_json(f"evaluate {name_task(task)} --data {data} --out {out} {options}")
         record.add_keys("evaluate --json", found)
@@ -429,20 +377,6 @@ def record_reports(golden: Golden, record: Record) -> None:
         record.add_json("/".join(path.parts[-3:-1]), drop_volatile(result))
 
 
-def record_two_processes(golden: Golden, record: Record) -> None:
-    """Two processes of torchrun, with replicated and with sharded weights."""
-    for strategy in ("ddp", "fsdp"):
-        out = golden.folder / f"two-{strategy}"
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        command = (
-            f"-m albert pretrain {golden.recipe} --data {golden.corpus} --out {out} --seed 1 num_steps=20"
-        )
-        words = [*launcher, *command.split(), f"strategy={strategy}"]
-        done = subprocess.run(words, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        record.add_weights(strategy, out / "model" / "model.safetensors")
-
-
 Case = Callable[[Golden, Record], None]
 CASES: dict[str, Case] = {
     "ids": record_ids,
@@ -456,6 +390,4 @@ CASES: dict[str, Case] = {
     "tensorflow": record_tensorflow,
     "released": record_released,
     "reports": record_reports,
-    "two-processes": record_two_processes,
 }
-SLOW = ("two-processes",)

@@ -1,7 +1,7 @@
 """What albert computes on fixed inputs is what it computed when `golden.json` was recorded.
 
-On one machine the values agree to the bit (`record compare`). Across kinds of CPU, 20 steps of fine-tuning
-differ by up to 4e-4 in the norm of a bias that is nearly 0, and by up to 2e-4 (relative) in a correlation.
+On one machine the values agree to the bit. Across kinds of CPU, 20 steps of fine-tuning differ by up to 4e-4
+in the norm of a bias that is nearly 0, and by up to 2e-4 (relative) in a correlation.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.golden.cases import CASES, SLOW, Golden, Record
+from tests.golden.cases import CASES, Golden, Record
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
 
@@ -24,9 +24,7 @@ def golden(tmp_path_factory) -> Iterator[Golden]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CASES]
-)
+@pytest.mark.parametrize("name", CASES)
 def test_values_are_the_recorded_ones(golden, name):
     record = Record()
     CASES[name](golden, record)

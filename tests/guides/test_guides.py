@@ -23,6 +23,7 @@ RESULTS = {
     "question-answering": ("reader/model/task.json", "scores/report.html", "answers.jsonl"),
     "phonemes-for-speech": ("vocab/symbols.txt", "run/model/symbols.txt", "frontend.pt"),
     "many-machines": tuple(f"{run}/model/model.safetensors" for run in ("run", "moved", "both")),
+    "many-texts": ("vectors/000000.parquet", "vectors/_manifest.json"),
     "bring-a-published-model": ("base/spiece.model", "from-tensorflow/config.json", "rooms/model/task.json"),
     "add-a-task": ("tickets/model/task.json", "scores/report.html"),
 }

@@ -65,7 +65,7 @@ TABLE = {
     "albert distill": Filling(
         "run texts student",
         more="num_steps=2 num_evaluations=1 held_out.num_examples=16 num_workers=0 examples.max_length=32 "
-        "batch_size=16",
+        "batch_size=32 distillation.exit_depths=[]",
     ),
     "albert evaluate pretraining": Filling("run corpus", more="--examples 8"),
     "albert finetune sst-2": Filling("run glue tuned", less={"--seeds 5": "--seeds 2"}, more=ONE_EPOCH),

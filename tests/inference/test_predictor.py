@@ -44,23 +44,6 @@ def assert_same_vectors(ours: np.ndarray, theirs: np.ndarray) -> None:
     assert np.abs(ours - theirs).max() <= 1e-6 * np.abs(theirs).max()
 
 
-def test_the_most_likely_tokens_of_a_mask_come_first(tiny):
-    for masks in tiny.fill_mask(MASKED, top=4):
-        for mask in masks:
-            probabilities = [token.probability for token in mask]
-            assert len(mask) == 4
-            assert probabilities == sorted(probabilities, reverse=True)
-            assert min(probabilities) > 0
-            assert sum(probabilities) <= 1 + 1e-6
-
-
-def test_a_prediction_has_the_text_of_its_id(tiny):
-    ((mask,),) = tiny.fill_mask(["the [MASK] left."], top=len(WORDS))
-    assert {(WORDS.index(word), word) for word in ("ship", "house")} <= {
-        (each.id, each.text) for each in mask
-    }
-
-
 def test_every_mask_of_a_text_is_filled(tiny):
     answers = tiny.fill_mask(MASKED, top=len(WORDS))
     assert [len(masks) for masks in answers] == [1, 3, 1, 1, 1]
@@ -177,14 +160,6 @@ def test_folders_files_and_saved_copies_give_the_same_model(tiny, tiny_folder, t
 def test_wrong_texts_are_rejected(predict, values, tiny):
     with rejects(InputError, *values):
         predict(tiny)
-
-
-def test_a_model_with_one_segment_rejects_pairs(tmp_path, tiny_folder):
-    shape = load_model(tiny_folder).config.model_dump() | {"type_vocab_size": 1}
-    model = build_model(ModelConfig(**shape), heads={"sop": None})
-    save_model(tmp_path / "single", model, tokenizer=load_tokenizer(tiny_folder))
-    with rejects(InputError, "type_vocab_size 1"):
-        albert.load(tmp_path / "single").sentence_order(PAIRS)
 
 
 @pytest.mark.parametrize("options", [{"device": "meta"}, {"precision": "half"}, {"revision": "v2"}])

@@ -70,17 +70,6 @@ def test_padding_on_both_sides_is_dropped(model):
     assert tokens.lengths == (3, 2, 2)
 
 
-def test_a_hook_receives_the_output_of_a_layer_unchanged(model):
-    inner = model.encoder.ffn[0].inner
-    seen = []
-    handle = inner.register_forward_hook(lambda module, inputs, output: seen.append((inputs[0], output)))
-    with torch.no_grad():
-        model(Tokens.from_lists(random_ids([6])))
-    handle.remove()
-    inputs, output = seen[0]
-    torch.testing.assert_close(output, torch.nn.functional.linear(inputs, inner.weight, inner.bias))
-
-
 def test_the_two_forms_of_gelu_are_one_function():
     x = torch.linspace(-12, 12, 4001)
     torch.testing.assert_close(gelu_tanh_in_place(x.clone()), gelu_tanh(x), atol=2e-6, rtol=0)

@@ -63,12 +63,6 @@ def test_other_heads_are_not_changed() -> None:
     assert attend(plain, head=0)[2].max() < 0.2
 
 
-def test_it_is_reproducible_and_works_with_embeddings_as_wide_as_the_layers() -> None:
-    for first, second in zip(build(1).parameters(), build(1).parameters(), strict=True):
-        assert torch.equal(first, second)
-    assert attend(build(2, embedding_size=128), head=0)[2, len(FIRST) + SECOND.index(7)] > 0.2
-
-
 def test_every_block_of_an_unshared_model_has_such_heads() -> None:
     model = build(1, sharing="none")
     queries, keys = find_weights(model, "query"), find_weights(model, "key")

@@ -58,9 +58,6 @@ class PlainLoop:
     """The usual training loop around `AlbertForSequenceClassification`, with our settings."""
 
     settings: FinetuneSettings
-    max_grad_norm: float = 1.0
-    decays_all: bool = False
-    is_constant: bool = False
 
     def train(self, model: Any, items: Sequence[EncodedText], labels: Tensor) -> list[float]:
         """Return the loss of each step."""
@@ -74,11 +71,10 @@ class PlainLoop:
             padded = pad([items[number].sequence for number in numbers])
             loss = model(**padded, labels=labels[numbers]).loss
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), self.max_grad_norm)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
-            if not self.is_constant:
-                schedule.step()
+            schedule.step()
             losses.append(loss.item())
         return losses
 
@@ -86,7 +82,7 @@ class PlainLoop:
         """AdamW with the parameter groups of `transformers`."""
         chosen = self.settings.optimizer
         named = dict(model.named_parameters())
-        decayed = named if self.decays_all else transformers.Trainer.get_decay_parameter_names(None, model)
+        decayed = transformers.Trainer.get_decay_parameter_names(None, model)
         groups = [
             {
                 "params": [named[name] for name in named if (name in decayed) == is_decayed],
@@ -134,14 +130,13 @@ def compare(
     out: Path,
     *,
     settings: FinetuneSettings,
-    **differences: Any,
 ) -> Comparison:
     """Train both."""
     pair = build_pair(transformers.AlbertForSequenceClassification, config, out / "start")
     before = {name: weight.detach().clone() for name, weight in pair.theirs.named_parameters()}
     labels = torch.tensor([item.label for item in items])
     ours = train_ours(pair, task, items, out / "run", settings=settings)
-    theirs = PlainLoop(settings, **differences).train(pair.theirs.train(), items, labels)
+    theirs = PlainLoop(settings).train(pair.theirs.train(), items, labels)
     weights = to_theirs({name: w.detach() for name, w in pair.ours.named_parameters()}, pair.folder)
     after = {name: weight.detach() for name, weight in pair.theirs.named_parameters()}
     gaps = torch.stack([(weights[name] - after[name]).norm() for name in after])
@@ -169,14 +164,9 @@ NUMBER = ClassificationTask(
     ClassificationConfig(task="regression", label_kind="number", metrics=("pearson",), max_length=32)
 )
 CASES = {
-    "sentences, 50 steps": (CLASSES, {}, 50),
+    "sentences": (CLASSES, {}, 30),
     "pairs": (CLASSES, {"is_pair": True}, 15),
     "numbers": (NUMBER, {"is_pair": True, "is_number": True}, 15),
-}
-DIFFERENCES = {
-    "gradients that are not clipped": {"max_grad_norm": 1e9},
-    "biases and norms that decay": {"decays_all": True},
-    "a constant learning rate": {"is_constant": True},
 }
 
 
@@ -186,13 +176,12 @@ def compare_tiny(
     task: ClassificationTask,
     texts: list[TextExample],
     num_steps: int,
-    **changes: Any,
 ) -> Comparison:
     num_labels = task.config.num_outputs
     config = transformers.AlbertConfig.from_pretrained(folder, num_labels=num_labels, **NO_DROPOUT)
     items = task.encode(texts, load_vocabulary(folder))
     settings = SETTINGS.model_copy(update={"num_steps": num_steps})
-    return compare(task, items, config, out, settings=settings, **changes)
+    return compare(task, items, config, out, settings=settings)
 
 
 @pytest.mark.parametrize(("task", "how", "num_steps"), CASES.values(), ids=CASES)
@@ -202,13 +191,6 @@ def test_losses_and_weights_are_the_same(tiny_folder, tmp_path, task, how, num_s
     assert found.ours[-1] < 0.8 * found.ours[0]
     assert found.loss_gap <= LIMIT
     assert found.weight_gap <= 0.01
-
-
-@pytest.mark.parametrize("difference", DIFFERENCES.values(), ids=DIFFERENCES)
-def test_a_difference_is_detected(tiny_folder, tmp_path, difference):
-    found = compare_tiny(tiny_folder, tmp_path, CLASSES, write_texts(), 30, **difference)
-    assert found.loss_gap > 2 * LIMIT
-    assert found.weight_gap > 0.05
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import transformers
+from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 from transformers.models.xlm.modeling_xlm import XLMSQuADHead
 
@@ -144,10 +145,13 @@ def test_starts_and_ends_of_squad_2_0_and_odds_for_no_answer(vocabulary):
         row[window.context_start : window.context_end] = 0
         row[0] = 0
     (loss,) = theirs(states, start_positions=answers[:, 0], end_positions=answers[:, 1], p_mask=mask)
-    total, _ = task.compute_losses(model, batch)["span"]
-    assert total.item() / len(windows) == pytest.approx(loss.item(), rel=1e-5)
+    losses = {name: total.item() for name, (total, _) in task.compute_losses(model, batch).items()}
+    assert losses["span"] / len(windows) == pytest.approx(loss.item(), rel=1e-5)
     first = torch.zeros(len(windows), dtype=torch.long)
     odds = theirs(states, cls_index=first, p_mask=mask)[-1]
     assert [output.null_odds for output in task.predict(model, batch)] == pytest.approx(
         odds.tolist(), abs=1e-5
     )
+    missing = torch.tensor([float(window.answer is None) for window in windows])
+    half = binary_cross_entropy_with_logits(odds, missing, reduction="sum") / 2
+    assert losses["answerable"] == pytest.approx(half.item(), rel=1e-4)

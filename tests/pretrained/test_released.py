@@ -1,10 +1,6 @@
 """The models of the package: found by name, saved in half precision, computed in full precision."""
 
 import itertools
-import shutil
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -83,20 +79,6 @@ def test_fine_tuning_writes_full_precision(half: Path, tmp_path: Path) -> None:
     assert result.model_dir is not None
     weights = load_file(result.model_dir / "model.safetensors")
     assert {each.dtype for each in weights.values()} == {torch.float32}
-
-
-@pytest.mark.slow
-def test_a_wheel_contains_the_released_folder(half: Path, tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
-    shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
-    shutil.copytree(half, tree / "src" / "albert" / "released" / "nano", dirs_exist_ok=True)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tree)
-    code = "import setuptools.build_meta as backend; backend.build_wheel('out')"
-    subprocess.run([sys.executable, "-c", code], cwd=tree, check=True, capture_output=True)
-    (wheel,) = (tree / "out").glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"albert/released/nano/{file.name}" for file in half.iterdir()} <= names
 
 
 @pytest.fixture(scope="module")

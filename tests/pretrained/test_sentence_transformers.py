@@ -70,19 +70,6 @@ def test_max_length_is_at_most_that_of_the_model(tiny_folder):
         assert json.loads(files["sentence_bert_config.json"])["max_seq_length"] == expected
 
 
-def test_a_saved_copy_keeps_pooling_and_max_length(folder, tmp_path):
-    source = tmp_path / "first"
-    shutil.copytree(folder, source)
-    pooling = source / "1_Pooling" / "config.json"
-    pooling.write_text('{"pooling_mode_cls_token": true}')
-    before = albert.load(source, device="cpu")
-    before.save(tmp_path / "second")
-    after = albert.load(tmp_path / "second", device="cpu")
-    assert after.default_pooling == "cls"
-    assert np.array_equal(before.embed([*TEXTS, LONG]), after.embed([*TEXTS, LONG]))
-    assert (tmp_path / "second" / "modules.json").exists()
-
-
 def copy_with_a_layer(folder, target):
     shutil.copytree(folder, target)
     modules = json.loads((target / "modules.json").read_text())

@@ -1,8 +1,6 @@
 """A release from a toy run: every figure of the card is in a file, and the folder opens."""
 
 import json
-import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -81,21 +79,6 @@ def test_every_checkpoint_has_a_line_and_none_is_measured_twice(card: Path, made
     assert path.read_text() == before
 
 
-def test_the_card_says_what_was_measured(card: Path, made: Made):
-    text = (card / "README.md").read_text()
-    scores, predictions = (read_json(made.out / f"{name}.json") for name in ("scores", "predictions"))
-    for words in (
-        "CC BY 4.0", "OpenStax", "Author_15_1900", f"{predictions['num_correct']} of 10", "num_steps=4",
-        f"{scores['parts']['passages']['mlm_loss']['mean']:.3f}", "--vocab-size 80 --passages 60",
-        "held_out.data=DIR/held-out 'depth_schedule=[{\"until\": 0.5, \"value\": 1}]'",
-    ):  # fmt: skip
-        assert words in text, words
-    assert str(made.out) not in text
-    pictures = re.findall(r"\]\((figures/[a-z]+\.svg)\)", text)
-    assert len(pictures) == 4
-    assert all((card / picture).read_text().startswith("<svg") for picture in pictures)
-
-
 def test_the_package_gets_a_light_folder(card: Path, made: Made, tmp_path, capsys):
     words = ["pack", "--model", made.out / "half", "--card", card, "--out", tmp_path / "nano"]
     run_step(*words)
@@ -104,14 +87,6 @@ def test_the_package_gets_a_light_folder(card: Path, made: Made, tmp_path, capsy
     assert main([str(word) for word in [*words, "--limit", "0.001"]]) == 2
     assert " MB" in capsys.readouterr().err
     assert (tmp_path / "nano" / "config.json").exists()  # what was there stays
-
-
-def test_a_run_under_way_has_no_card(card: Path, made: Made, tmp_path, capsys):
-    shutil.copytree(made.run, tmp_path / "run")
-    shutil.rmtree(tmp_path / "run" / "checkpoints" / f"step-{STEPS}")
-    shutil.copy(made.out / "data.json", tmp_path)
-    assert main(["card", "--record", str(tmp_path), "--out", "nowhere"]) == 2
-    assert "run" in capsys.readouterr().err
 
 
 def test_the_released_card_is_made_from_the_record_and_the_recipe(tmp_path: Path) -> None:

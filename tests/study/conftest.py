@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from albert.report.content import Finding, Page, Table
 from tests.training.conftest import TINY, one_thread, story_corpus
 
 __all__ = ["one_thread", "story_corpus"]
@@ -64,6 +65,14 @@ def count_by_hand() -> tuple[int, int]:
         return embeddings + word_map + num_blocks * block + pooler + words + pair
 
     return count(e, 1, e * h + h), count(h, layers, 0)
+
+
+def find_findings(page: Page) -> list[Finding]:
+    return [finding for section in page.sections for finding in section.findings]
+
+
+def find_table(page: Page, name: str) -> Table:
+    return next(table for table in page.tables if table.name == name)
 
 
 @pytest.fixture

@@ -94,14 +94,6 @@ def test_a_failed_run_and_those_that_start_from_it_are_reported_and_the_rest_con
     assert "huge" in outcome.report.read_text(encoding="utf-8")
 
 
-def test_the_report_is_written_even_if_footprints_cannot_be_measured(run, monkeypatch):
-    def fail(*_, **__):
-        raise OSError("no memory")
-
-    monkeypatch.setattr(ablation, "measure_footprint", fail)
-    assert run("num_seeds=1", "has_footprint=true").report.is_file()
-
-
 def test_a_variant_of_which_no_model_can_be_built_is_named(run):
     with pytest.raises(InputError, match=r"odd: .*num_hidden_groups"):
         run("variants.odd.pretrain.model.num_hidden_groups=9")
@@ -121,20 +113,6 @@ def test_other_settings_are_rejected(run, tmp_path):
     run("num_seeds=1", variants=["all"])
     with pytest.raises(InputError, match="variants.none.pretrain.num_steps.* 9 .* 6"):
         run("num_seeds=1", "variants.none.pretrain.num_steps=9")
-
-
-def test_a_rejected_study_may_be_started_again_in_the_same_folder(run, tmp_path):
-    with pytest.raises(InputError, match="num_seeds"):
-        run("num_seeds=1", budget_seconds=0.5)
-    run("num_seeds=1")
-    assert len(read_results(tmp_path / "study")) == 2
-
-
-def test_a_folder_of_something_else_is_rejected(run, tmp_path):
-    (tmp_path / "study").mkdir()
-    (tmp_path / "study" / "poem.txt").touch()
-    with pytest.raises(InputError, match="poem.txt"):
-        run()
 
 
 @pytest.mark.alone

@@ -141,15 +141,6 @@ def test_a_curve_is_drawn_from_left_to_right_whenever_its_variants_were_added():
     assert charts["families"].title.endswith(" by hidden size")
 
 
-@pytest.mark.parametrize(("study", "model"), [("overall", "DCMN+, ensemble"), ("depth", "24 layers")])
-def test_models_that_nobody_trains_here_have_tables_of_their_own(study, model):
-    plan = build_plan(study)
-    page = build_page(plan, [VariantSummary(name, {}, {}) for name in plan.settings.variants])
-    assert any(model in row[0].text for table in page.tables for row in table.rows)
-    lines = [line for part in page.sections for line in part.paragraphs]
-    assert any(f"{plan.settings.base}, seed 0" in line for line in lines)
-
-
 def build_curve(*values):
     return tuple(
         CurvePoint(
@@ -176,9 +167,3 @@ def test_figure_2_is_masked_words_right_in_percent_over_steps():
     chart = draw_curves("dropout")["curve-mlm-accuracy"]
     assert (chart.x_label, chart.y_label) == ("step", "MLM accuracy, %")
     assert [(list(each.xs), list(each.ys)) for each in chart.series] == [([10.0, 20.0], [10.0, 30.0])] * 2
-
-
-def test_where_variants_have_equal_time_curves_are_over_minutes():
-    chart = draw_curves("same-time")["curve-mlm-loss"]
-    assert chart.x_label == "minutes of training"
-    assert list(chart.series[0].xs) == [1.0, 2.0]

@@ -63,22 +63,6 @@ def run(out: Path, *models: str, data: str | None = None, num_pairs: int = 2) ->
     return agreement.run_agreement(settings, models=models, out=out, reporter=NullReporter(), data=data)
 
 
-def test_the_score_of_a_model_without_context_is_the_sum_of_its_log_probabilities(tokenizer):
-    model = build_tiny(tokenizer)
-    head = model.head("mlm")
-    with torch.no_grad():
-        for name in ("norm.weight", "norm.bias"):
-            head.get_parameter(name).zero_()
-        for word, logit in {"was": 2.0, "were": 0.5}.items():
-            head.get_parameter("bias")[tokenizer.encode(word).ids[0]] = logit
-    log_p = torch.log_softmax(head.get_parameter("bias").detach(), 0)
-    sentences = ["The boys were.", "The boys was."]
-    expected = [float(sum(log_p[id_] for id_ in tokenizer.encode(text).ids)) for text in sentences]
-    scores = score_sentences(model, tokenizer, sentences)
-    assert scores == pytest.approx(expected, abs=1e-4)
-    assert scores[1] - scores[0] == pytest.approx(1.5, abs=1e-4)
-
-
 @pytest.mark.parametrize("depth", [None, 1])
 def test_each_token_is_masked_with_the_later_tokens_of_its_word(tokenizer, depth):
     """The same by hand: one padded sequence at a time, all logits, log-softmax."""

@@ -1,6 +1,5 @@
 """The layers study: distances and shapes of curves by hand, outcomes, and whole studies."""
 
-import json
 import shutil
 
 import numpy as np
@@ -8,14 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from albert.errors import AlbertError, InputError
+from albert.errors import AlbertError
 from albert.model.albert_model import build_model
 from albert.model.config import ModelConfig
 from albert.model.tokens import Tokens
 from albert.pretrained.folder import load_model, load_vocabulary, save_model
 from albert.progress import NullReporter
 from albert.report.write import write_page
-from albert.study import layers
 from albert.study.layers import (
     TITLES,
     LayersSettings,
@@ -32,6 +30,7 @@ from albert.study.layers import (
     sum_distances,
 )
 from albert.text.tokenizer import InputSequence
+from tests.study.conftest import find_findings
 
 LAYERS = np.arange(24)
 SMOOTH, ROUGH = 4 + np.sin(LAYERS / 4), 4 + (-1.0) ** LAYERS
@@ -57,16 +56,14 @@ def test_by_hand(before, after, l2, cosine, angle):
     )
 
 
-def build_bare_model(*, sign):
-    """Blocks that add nothing: a layer is its norms alone, the last of which may turn everything round."""
+def build_bare_model():
+    """Blocks that add nothing: a layer is its norms alone."""
     model = build_model(CONFIG, heads={})
     for blocks in (model.encoder.attention, model.encoder.ffn):
         for module in blocks.modules():
             if isinstance(module, nn.Linear):
                 nn.init.zeros_(module.weight)
                 nn.init.zeros_(module.bias)
-    norms = [module for module in model.encoder.ffn.modules() if isinstance(module, nn.LayerNorm)]
-    nn.init.constant_(norms[-1].weight, sign)
     return model
 
 
@@ -76,7 +73,7 @@ def normalize(rows):
 
 
 def test_a_layer_that_only_normalizes_has_its_equilibrium_after_one_step():
-    model = build_bare_model(sign=1.0)
+    model = build_bare_model()
     found = sum_distances(model, SEQUENCES, depth=9)
     tokens = Tokens.from_lists([sequence.ids for sequence in SEQUENCES])
     with torch.no_grad():  # what the first layer reads: three tables, a norm, and the map from E to H
@@ -88,17 +85,6 @@ def test_a_layer_that_only_normalizes_has_its_equilibrium_after_one_step():
     assert found["l2"][:, 1:] == pytest.approx(0.0, abs=1e-4)
     counts = np.array(tokens.lengths, np.float64)
     assert build_curve(found["l2"], counts).trend == "converges"
-
-
-def test_a_layer_that_turns_everything_round_never_converges():
-    found = sum_distances(build_bare_model(sign=-1.0), SEQUENCES, depth=9)
-    counts = np.array([len(sequence.ids) for sequence in SEQUENCES], np.float64)
-    curves = {name: build_curve(sums, counts) for name, sums in found.items()}
-    # A normalized state of 8 numbers has length √8, and goes to its opposite.
-    assert curves["l2"].means[1:] == pytest.approx([2 * 8**0.5] * 8, rel=1e-4)
-    assert curves["angle"].means[1:] == pytest.approx([180.0] * 8, abs=0.1)
-    assert curves["cosine"].means[1:] == pytest.approx([-1.0] * 8)
-    assert curves["l2"].trend == curves["angle"].trend == "stays level"
 
 
 def test_a_mean_is_over_tokens_and_its_interval_over_sequences():
@@ -211,24 +197,6 @@ def run(tmp_path):
     return run
 
 
-@pytest.fixture
-def measured(monkeypatch):
-    """The models that are really measured."""
-    sources = []
-    real = layers.measure_model
-
-    def measure(source, **others):
-        sources.append(source)
-        return real(source, **others)
-
-    monkeypatch.setattr(layers, "measure_model", measure)
-    return sources
-
-
-def find_findings(page):
-    return [finding for section in page.sections for finding in section.findings]
-
-
 def test_both_families_beside_each_other(run, tiny_folder, bert_folder, tmp_path):
     page = run(tiny_folder, bert_folder)
     models, by_layer = page.tables
@@ -257,23 +225,6 @@ def test_layers_of_their_own_run_no_more_often_than_they_are(run, tiny_folder, b
     smoother = find_findings(page)[0]
     assert smoother.outcome == "inconclusive"
     assert "tiny 7, bert 3" in smoother.ours
-
-
-def test_what_is_measured_is_kept(run, tiny_folder, bert_folder, tiny_copy, measured, tmp_path):
-    first = run(tiny_folder)
-    kept = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert run(tiny_folder) == first
-    run(tiny_folder, bert_folder)  # another model may join
-    assert measured == [str(tiny_folder), str(bert_folder)]
-    now = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert now["parts"].items() >= kept["parts"].items()
-    run(tiny_copy)
-    config = tiny_copy / "config.json"
-    config.write_text(config.read_text() + "\n")  # written again: not the model that was measured
-    run(tiny_copy)
-    assert measured[2:] == [str(tiny_copy), str(tiny_copy)]
-    with pytest.raises(InputError, match="max_length.* 16 .* 128"):
-        run(tiny_folder, max_length=16)
 
 
 def test_a_text_of_ones_own(run, tiny_folder, bert_folder, tmp_path):

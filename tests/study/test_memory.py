@@ -2,13 +2,9 @@
 
 import json
 
-import pytest
-
-from albert.errors import AlbertError
 from albert.model.config import build_preset, count_parameters
 from albert.progress import NullReporter
 from albert.report.write import write_page
-from albert.settings import build_settings
 from albert.study import step_costs
 from albert.study.memory import (
     Case,
@@ -19,7 +15,7 @@ from albert.study.memory import (
     run_memory,
 )
 from albert.study.step_costs import Footprint
-from tests.study.conftest import TOY_PAIR
+from tests.study.conftest import TOY_PAIR, find_findings, find_table
 
 SETTINGS = MemorySettings(**TOY_PAIR, batch_sizes=(2,), checkpointing=(True,))
 
@@ -27,14 +23,6 @@ SETTINGS = MemorySettings(**TOY_PAIR, batch_sizes=(2,), checkpointing=(True,))
 def read_parts(out):
     path = out / "results.json"
     return json.loads(path.read_text())["parts"] if path.exists() else {}
-
-
-def find_findings(page):
-    return [finding for section in page.sections for finding in section.findings]
-
-
-def find_table(page, name):
-    return next(table for table in page.tables if table.name == name)
 
 
 def made_up(*, albert=(100, 50), bert=(1000, 50), counts=(5, 50)):
@@ -95,21 +83,3 @@ def test_what_did_not_fit_is_tried_again_and_what_did_is_kept(tmp_path, monkeypa
     page = run_memory(between, out=tmp_path, reporter=NullReporter())
     series = {each.name: list(each.xs) for each in page.charts[0].series}
     assert series["BERT"] == [1, 4]  # 4 was measured before, and 8 is not tried
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"batch_sizes": [0]}, "batch_sizes.0.* 0"),
-        ({"optimizer": "sgd"}, "optimizer.*'sgd'"),
-        ({"length": 1024}, "length.* 1024.* 512"),
-    ],
-)
-def test_mistakes_are_rejected(changes, said, tmp_path):
-    def run():
-        settings = build_settings(MemorySettings, values=changes)
-        run_memory(settings, out=tmp_path / "out", reporter=NullReporter())
-
-    with pytest.raises(AlbertError, match=said):
-        run()
-    assert not (tmp_path / "out").exists()

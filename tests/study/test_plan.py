@@ -42,28 +42,20 @@ def test_every_variant_of_every_study_is_another_model(name, story_corpus, tmp_p
     assert len({shape.model_dump_json() for shape in shapes}) == len(shapes)
 
 
-@pytest.fixture
-def same_size(story_corpus, monkeypatch):
-    """Count the parameters of a variant, with a vocabulary of another size."""
+@pytest.mark.parametrize("vocab_size", [500, 30_000])
+def test_the_widened_albert_has_the_size_of_bert(story_corpus, monkeypatch, vocab_size):
     resolve_model = planning.resolve_model
 
-    def count(variant, vocab_size, *overrides):
-        def resolve_other(settings, tokenizer):
-            found = resolve_model(settings, tokenizer)
-            config = found.model.model_copy(update={"vocab_size": vocab_size})
-            return found.model_copy(update={"model": config})
+    def resolve_other(settings, tokenizer):
+        found = resolve_model(settings, tokenizer)
+        return found.model_copy(update={"model": found.model.model_copy(update={"vocab_size": vocab_size})})
 
-        monkeypatch.setattr(planning, "resolve_model", resolve_other)
-        settings = read_study("same-size", overrides=overrides)
-        plan = StudyPlan(name="same-size", settings=settings, data=str(story_corpus), corpus="")
-        return count_parameters(plan.resolve(Run(Path(), variant, 0))[1]).backbone
-
-    return count
-
-
-@pytest.mark.parametrize("vocab_size", [500, 30_000])
-def test_the_widened_albert_has_the_size_of_bert(same_size, vocab_size):
-    sizes = {variant: same_size(variant, vocab_size) for variant in ("bert", "albert", "albert-wide")}
+    monkeypatch.setattr(planning, "resolve_model", resolve_other)
+    plan = StudyPlan(name="same-size", settings=read_study("same-size"), data=str(story_corpus), corpus="")
+    sizes = {
+        name: count_parameters(plan.resolve(Run(Path(), name, 0))[1]).backbone
+        for name in ("bert", "albert", "albert-wide")
+    }
     assert sizes["albert-wide"] == pytest.approx(sizes["bert"], rel=0.05)
     assert sizes["albert"] < 0.6 * sizes["bert"]
 
@@ -187,15 +179,6 @@ def test_a_study_whose_runs_wait_for_others_keeps_to_its_budget(study, num_at_on
     (number,) = set(share_steps(costs, schedule, seconds=9000.0, is_equal_time=False).values())
     assert schedule.find_seconds(dict.fromkeys(settings.variants, float(number))) <= 9000.0
     assert schedule.find_seconds(dict.fromkeys(settings.variants, number + 1.0)) > 9000.0
-
-
-def test_side_by_side_all_that_may_start_is_in_one_group():
-    settings = read_study("depth", overrides=["num_seeds=2"])
-    assert settings.list_waves() == [
-        ["depth-1", "wide-2"], ["depth-2", "wide-4"], ["depth-4"], ["depth-8"], ["depth-12"],
-    ]  # fmt: skip
-    groups = build_schedule(settings, num_at_once=2).groups
-    assert groups[0] == [("depth-1", 0), ("wide-2", 0), ("depth-1", 1), ("wide-2", 1)]
 
 
 def test_a_free_worker_takes_the_next_run():

@@ -73,15 +73,6 @@ def test_other_settings_and_machines_are_rejected(tmp_path, changes, said):
     assert (tmp_path / "results.json").read_bytes() == before
 
 
-def test_a_part_that_fails_is_not_stored(tmp_path):
-    def fail():
-        raise RuntimeError
-
-    with open_some(tmp_path) as results, pytest.raises(RuntimeError):
-        results.get_or_measure("base", Found, fail)
-    assert json.loads((tmp_path / "results.json").read_text())["parts"] == {}
-
-
 def test_a_file_and_a_busy_folder_are_rejected(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(AlbertError, match="file"), open_some(tmp_path / "file"):

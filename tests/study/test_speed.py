@@ -8,6 +8,7 @@ from albert.progress import NullReporter
 from albert.report.write import write_page
 from albert.settings import build_settings
 from albert.study import step_costs
+from albert.study.memory import MemorySettings, run_memory
 from albert.study.speed import (
     MODEL,
     OPTIMIZER,
@@ -20,7 +21,7 @@ from albert.study.speed import (
     run_speed,
 )
 from albert.study.step_costs import DoesNotFitError, Footprint, build_pair
-from tests.study.conftest import TOY_PAIR, count_by_hand
+from tests.study.conftest import TOY_PAIR, count_by_hand, find_findings, find_table
 
 
 def made_up(shape="base", *, albert=(1.0, 1.1, 0.9), bert=(1.2, 1.1, 1.8)):
@@ -36,14 +37,6 @@ def made_up(shape="base", *, albert=(1.0, 1.1, 0.9), bert=(1.2, 1.1, 1.8)):
         for one, other in zip(albert, bert, strict=True)
     ]
     return ShapeSpeed(shape, pair, tuple(rounds))
-
-
-def find_findings(page):
-    return [finding for section in page.sections for finding in section.findings]
-
-
-def find_table(page, name):
-    return next(table for table in page.tables if table.name == name)
 
 
 def measure_as_given(request):
@@ -138,18 +131,16 @@ def test_what_does_not_fit_is_reported_and_the_rest_continues(monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("build", "run", "changes", "said"),
     [
-        ({"shapes": ["huge"]}, "shapes.0.*'huge'"),
-        ({"length": 600}, "length.* 600.* 512"),
-        ({"rounds": 1}, "num_rounds"),
+        (SpeedSettings, run_speed, {"shapes": ["huge"]}, "shapes.0.*'huge'"),
+        (SpeedSettings, run_speed, {"rounds": 1}, "num_rounds"),
+        (SpeedSettings, run_speed, {"length": 600}, "length.* 600.* 512"),
+        (MemorySettings, run_memory, {"batch_sizes": [0]}, "batch_sizes.0.* 0"),
+        (MemorySettings, run_memory, {"optimizer": "sgd"}, "optimizer.*'sgd'"),
     ],
 )
-def test_mistakes_are_rejected(changes, said, tmp_path):
-    def run():
-        settings = build_settings(SpeedSettings, values=changes)
-        run_speed(settings, out=tmp_path / "out", reporter=NullReporter())
-
+def test_mistakes_are_rejected(build, run, changes, said, tmp_path):
     with pytest.raises(AlbertError, match=said):
-        run()
+        run(build_settings(build, values=changes), out=tmp_path / "out", reporter=NullReporter())
     assert not (tmp_path / "out").exists()

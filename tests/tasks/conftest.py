@@ -5,22 +5,11 @@ from pathlib import Path
 import pytest
 
 from albert.text.folder import load_tokenizer
-from albert.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from albert.text.tokenizer import Tokenizer
-from albert.text.wordpiece_tokenizer import WordPieceTokenizer
 from tests.real_data import find_vocabulary, unpack
-from tests.text.conftest import LINES, VOCAB, train_model
+from tests.text.conftest import model_bytes, tokenizer, vocab_bytes, wordpiece
 
-
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    """A few hundred tokens, so that most words have several."""
-    return SentencePieceTokenizer(train_model(LINES * 10))
-
-
-@pytest.fixture(scope="session")
-def wordpiece() -> Tokenizer:
-    return WordPieceTokenizer("".join(f"{token}\n" for token in VOCAB).encode())
+__all__ = ["model_bytes", "tokenizer", "vocab_bytes", "wordpiece"]
 
 
 @pytest.fixture(scope="session")

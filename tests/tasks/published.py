@@ -69,19 +69,3 @@ def write_squad(folder: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"version": "v2.0", "data": articles}), encoding="utf-8")
     return folder
-
-
-def write_race(folder: Path) -> Path:
-    """Write the dev set of RACE: two passages of each level, with two questions each."""
-    for level in ("middle", "high"):
-        for number in (1, 2):
-            content = {
-                "article": f"{TEXTS[number]} . {TEXTS[number + 4]} .",
-                "questions": ["the dog is _ .", "they had ?"],
-                "options": [["old", "new", "big", "cold"], ["a day", "a night", "one ship", "two dogs"]],
-                "answers": ["A", "C"],
-            }
-            path = folder / "race" / "dev" / level / f"{number}.txt"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(content), encoding="utf-8")
-    return folder

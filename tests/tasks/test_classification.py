@@ -27,17 +27,6 @@ from .learning import finetune, load_for
 LONG = "The ship left the harbour in 1990, and nobody on the quay waved. " * 1600
 
 
-def test_texts_and_pairs_are_encoded(tokenizer):
-    examples = [TextExample("a", "The ship left.", label=1), TextExample("b", "The dog", "walked home.", 0.5)]
-    encoded = iter_encoded_texts(examples, tokenizer=tokenizer, max_length=64)
-    for each, example in zip(encoded, examples, strict=True):
-        first = tokenizer.encode(example.first)
-        second = tokenizer.encode(example.second) if example.second is not None else None
-        expected = tokenizer.build_sequence(first, second)
-        assert (each.sequence.ids, each.sequence.num_first) == (expected.ids, expected.segments.count(0))
-        assert (each.id, each.label, each.num_truncated) == (example.id, example.label, 0)
-
-
 def test_long_texts_are_truncated_and_counted(tokenizer):
     assert len(LONG) > 100_000
     tokens, short = tokenizer.encode_ids([LONG, "The dog"])
@@ -144,39 +133,6 @@ def test_easy_texts_exit_early_with_the_same_score(trained):
     with torch.inference_mode():
         found = ANIMATE.predict_early(model, ANIMATE.build_batch(items), patience=1, depth=None)
     assert found.num_layers.mean() < 2.1
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_early_predictions_do_not_depend_on_the_batch(tiny_folder, name):
-    task, label = TASKS[name]
-    model = load_for(task, tiny_folder)
-    items = task.encode(write_texts(64, label), load_vocabulary(tiny_folder))
-    for patience in (1, 2, 3):
-        with torch.inference_mode():
-            alone, together = (
-                [
-                    task.predict_early(
-                        model, task.build_batch(items[i : i + size]), patience=patience, depth=None
-                    )
-                    for i in range(0, 64, size)
-                ]
-                for size in (1, 32)
-            )
-        layers = [np.concatenate([one.num_layers for one in part]) for part in (alone, together)]
-        assert np.array_equal(*layers)
-        logits = [torch.cat([one.logits_BK for one in part]) for part in (alone, together)]
-        assert torch.allclose(*logits, atol=1e-5)
-
-
-def test_without_patience_predictions_are_those_without_exits(trained):
-    model = load_model(trained).model
-    items = ANIMATE.encode(write_texts(40), load_vocabulary(trained))
-    plain, full, patient = (
-        predict_items(model, task, items, max_tokens=300)
-        for task in (PLAIN, ANIMATE, change(ANIMATE, patience=3))
-    )
-    assert np.array_equal(plain, full)
-    assert np.allclose(plain, patient, atol=1e-6)
 
 
 def test_numbers_agree_within_the_tolerance(tiny_folder):

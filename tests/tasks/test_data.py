@@ -2,12 +2,11 @@
 
 import pytest
 
-from albert.errors import AlbertError, FileFormatError, InputError
+from albert.errors import AlbertError, FileFormatError
 from albert.tasks.catalogue import build_task
 from albert.tasks.data import TaskData, open_task_data
 from albert.tasks.question_answering import Answer, QuestionAnsweringConfig, SpanExample
 from tests.tasks.formats import write_table
-from tests.tasks.published import TEXTS, write_lines
 from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
 
 ROWS = draw_rows("classification", 20, seed=1)
@@ -40,15 +39,6 @@ def test_the_dev_table_of_a_folder_has_one_of_the_usual_names(tmp_path, name):
     (tmp_path / "README.md").touch()
     found = open_data("classification", tmp_path)
     assert (len(found.train), len(found.dev)) == (20, 5)
-
-
-def test_a_published_task_is_read_from_its_files(tmp_path):
-    lines = [("sentence", "label"), *((text, index % 2) for index, text in enumerate(TEXTS))]
-    write_lines(tmp_path / "SST-2" / "train.tsv", lines)
-    write_lines(tmp_path / "SST-2" / "dev.tsv", lines[:5])
-    found = open_data("SST-2", tmp_path)
-    assert (len(found.train), len(found.dev)) == (12, 4)
-    assert (found.config.labels, found.config.metrics) == (("negative", "positive"), ("accuracy",))
 
 
 @pytest.mark.parametrize(
@@ -119,19 +109,6 @@ def test_the_fingerprint_depends_on_the_examples_alone(tmp_path):
 
     assert identify("a.jsonl", ROWS) == identify("b.jsonl", ROWS)
     assert identify("a.jsonl", ROWS) != identify("a.jsonl", [{**ROWS[0], "text": "the dog"}, *ROWS[1:]])
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("ax", "mnli"),
-        ("question-answer", "question-answering"),
-        ("xyz", "cola, sst-2"),
-    ],
-)
-def test_other_tasks_are_rejected_with_a_suggestion(tmp_path, name, hint):
-    with pytest.raises(InputError, match=hint):
-        open_data(name, tmp_path)
 
 
 @pytest.mark.parametrize("task", ["token-classification", "multiple-choice"])

@@ -39,12 +39,11 @@ from tests.tasks.finetuned_folder import (
 from tests.tasks.published import (
     TEXTS,
     write_entailment,
-    write_race,
     write_sentiment,
     write_similarity,
     write_squad,
 )
-from tests.tasks.tables import OWN_TABLES, draw_rows, write_rows, write_tables
+from tests.tasks.tables import draw_rows, write_rows, write_tables
 
 SHORT = ("num_steps=2", "batch_size=8", "num_evaluations=1", "has_tensorboard=false")
 REVIEWS = [{"text": text, "label": ("bad", "fine", "good")[n % 3]} for n, text in enumerate(TEXTS)]
@@ -99,22 +98,6 @@ def test_a_model_of_mnli_answers_both_dev_sets_and_the_diagnostic_set(build, tmp
     assert len(found.answers) == len(TEXTS) - 1
 
 
-def test_regression_has_no_classes_and_no_calibration(build, tmp_path):
-    found = evaluate("sts-b", model=build("sts-b"), data=write_similarity(tmp_path / "glue"))
-    assert set(found.scores) == set(found.intervals) == {"pearson", "spearman", "score"}
-    assert (found.confusion, found.classes, found.calibration) == (None, (), None)
-    worst = max(found.results, key=lambda result: result.loss)
-    assert worst.loss == pytest.approx(abs(float(worst.gold) - float(worst.predicted)), abs=1e-3)
-
-
-def test_race_is_scored_by_level(build, tmp_path):
-    found = evaluate("race", model=build("race"), data=write_race(tmp_path))
-    assert set(found.scores) == set(found.intervals) == {"accuracy", "middle", "high", "score"}
-    assert (found.scores["middle"] + found.scores["high"]) / 2 == found.scores["accuracy"]
-    assert list(found.results[0].texts) == ["passage", "question", "A", "B", "C", "D"]
-    assert found.results[0].gold == "A: old"
-
-
 def test_squad_is_scored_at_the_threshold_of_the_model(build, tmp_path):
     model = build(config_of("squad-2.0", threshold=0.25))
     found = evaluate("squad-2.0", model=model, data=write_squad(tmp_path))
@@ -130,23 +113,6 @@ def test_squad_is_scored_at_the_threshold_of_the_model(build, tmp_path):
     assert set(found.scores) - set(found.intervals) == {"best_exact", "best_f1", "threshold"}
 
 
-def test_squad_without_a_threshold_is_scored_at_the_best_one(build, tmp_path):
-    found = evaluate("squad-2.0", model=build("squad-2.0"), data=write_squad(tmp_path))
-    assert found.scores["f1"] == pytest.approx(found.threshold.best.best_f1)
-    assert "optimistic" in found.threshold.source
-
-
-@pytest.mark.parametrize("task", OWN_TABLES)
-def test_tables_are_scored_as_fine_tuning_scored_them(task, tiny_folder, tmp_path):
-    data = write_tables(tmp_path / "data", task, num_train=20, num_dev=10)
-    run = finetune(task, model=tiny_folder, data=data, out=tmp_path / "run", overrides=SHORT)
-    for source, split in ((data, "dev"), (data / "dev.jsonl", "dev.jsonl")):
-        found = evaluate(task, model=tmp_path / "run", data=source)
-        assert found.scores == pytest.approx(dict(run.scores.metrics), abs=1e-6)
-        assert set(found.intervals) == set(found.scores)
-        assert (found.split, len(found.results)) == (split, 10)
-
-
 def test_embeddings_are_scored_by_similarity(build, tmp_path):
     found = evaluate("sts-b", model=build(VECTORS), data=write_similarity(tmp_path / "glue"))
     assert set(found.scores) == set(found.intervals)
@@ -155,17 +121,6 @@ def test_embeddings_are_scored_by_similarity(build, tmp_path):
     names = {"text": "a", "text_pair": "b", "label": "c"}
     table = write_rows(tmp_path / "pairs.csv", rows)
     assert "spearman" in evaluate("regression", model=build(VECTORS), data=table, columns=names).scores
-
-
-def test_columns_are_those_of_fine_tuning_unless_others_are_named(build, tmp_path):
-    data = write_rows(tmp_path / "x.csv", [{"review": r["text"], "mood": r["label"]} for r in REVIEWS])
-    columns = {"text": "review", "label": "mood"}
-    plain = build(SENTIMENT)
-    named = evaluate("classification", model=plain, data=data, columns=columns)
-    trained = build(SENTIMENT.model_copy(update={"columns": columns}), seed=2)
-    assert evaluate("classification", model=trained, data=data).examples == named.examples
-    with pytest.raises(FileFormatError, match="'text'"):
-        evaluate("classification", model=plain, data=data)
 
 
 def test_evaluating_on_the_training_data_is_reported(tiny_folder, tmp_path, capsys):
@@ -606,13 +561,6 @@ def test_squad_files_hold_answers_best_spans_and_odds(has_impossible, tmp_path):
     second = "" if has_impossible else "man"
     odds = {"null_odds.json": {"a": -1.0, "b": 1.0, "c": 0.0}} if has_impossible else {}
     assert files == {"predictions.json": {"a": "old man", "b": second, "c": ""}, **odds}
-
-
-def test_squad_files_need_unique_ids(tmp_path):
-    task = build_task(QuestionAnsweringConfig(task="squad-1.1"))
-    with pytest.raises(InputError, match="2 .*'a'"):
-        task.write_predictions(tmp_path, SPAN_ANSWERS[:2], SPAN_EXAMPLES[:1] * 2)
-    assert read_tree(tmp_path) == {}
 
 
 def test_an_evaluation_is_written_whole_and_replaces_only_its_own_kind(build, sentiment, tmp_path):

@@ -1,8 +1,6 @@
 """Fine-tuning: every task type is learned, runs resume exactly, recipes, seeds and class weights."""
 
 import json
-import os
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -12,21 +10,16 @@ from safetensors.torch import load_file
 
 import albert
 from albert.errors import AlbertError, InputError
-from albert.files import read_json
 from albert.pretrained.folder import load_model, load_vocabulary
-from albert.progress import NullReporter
-from albert.tasks.catalogue import build_task, list_tasks, read_config
+from albert.tasks.catalogue import build_task, read_config
 from albert.tasks.classification import ClassificationConfig, TextExample
 from albert.tasks.data import TaskData, open_task_data
 from albert.tasks.embedding import EmbeddingConfig
 from albert.tasks.finetune import (
-    FinetuneResult,
-    FinetuneScores,
     check_known_tokens,
     complete_config,
     estimate_cost,
     finetune,
-    finetune_seeds,
     load_start,
     read_finetune_run,
 )
@@ -38,6 +31,7 @@ from albert.tasks.question_answering import QuestionAnsweringConfig
 from albert.tasks.task import TaskBatch, balance_classes
 from albert.tasks.token_classification import TokenClassificationConfig, TokenExample
 from tests.tasks.tables import NOUNS, OWN_TABLES, SIZES, draw_rows, write_rows, write_tables
+from tests.training.conftest import Listener
 
 FAST = ("num_steps=200", "batch_size=16", "optimizer.learning_rate=3e-3", "num_evaluations=4",
         "has_tensorboard=false")  # fmt: skip
@@ -79,10 +73,11 @@ def test_every_task_type_is_learned_and_scores_the_same_when_loaded(tiny_folder,
     result = train(task, tiny_folder, data, tmp_path / "run", *FAST)
     assert result.scores.score > (60 if task == "multiple-choice" else 85)
     assert read_config(result.model_dir).task == task
-    dev = open_task_data(task, data, dev=None, columns={}, dev_share=0.1).dev
-    loaded = load_finetuned(result.model_dir)
-    scores = loaded.task.score(loaded.predict(dev), dev)
-    assert scores == pytest.approx(dict(result.scores.metrics), abs=1e-3)
+    for source, split in ((data, "dev"), (data / "dev.jsonl", "dev.jsonl")):
+        found = albert.evaluate(task, model=result.run_dir, data=source)
+        assert found.scores == pytest.approx(dict(result.scores.metrics), abs=1e-3)
+        assert set(found.intervals) == set(found.scores)
+        assert (found.split, len(found.results)) == (split, 60)
 
 
 def test_embeddings_are_learned_from_pairs_without_scores(tiny_folder, tmp_path):
@@ -98,29 +93,7 @@ def test_embeddings_are_learned_from_pairs_without_scores(tiny_folder, tmp_path)
     assert (result.model_dir / "modules.json").exists()
 
 
-def test_transformers_opens_the_model_folder(tiny_folder, data, tmp_path):
-    from transformers import AutoModelForSequenceClassification
-
-    result = train("classification", tiny_folder, data, tmp_path / "run", *SHORT)
-    config = AutoModelForSequenceClassification.from_pretrained(result.model_dir).config
-    assert config.id2label == {0: "no", 1: "yes"}
-    assert config.problem_type == "single_label_classification"
-    result.model_dir.rename(tmp_path / "elsewhere")
-    assert load_finetuned(tmp_path / "elsewhere").task.config.labels == ("no", "yes")
-
-
 # Runs.
-
-
-class StopAt(NullReporter):
-    """Send this process a signal at a step, as a scheduler does."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def show(self, stage, message, *, fraction=None):
-        if f"step {self.step} of" in message:
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_an_interrupted_run_resumes_to_identical_weights(tiny_folder, data, tmp_path):
@@ -128,7 +101,7 @@ def test_an_interrupted_run_resumes_to_identical_weights(tiny_folder, data, tmp_
     overrides, out = (*SHORT, "log_every=1"), tmp_path / "again"
     whole = train("classification", tiny_folder, data, tmp_path / "whole", *overrides)
     for step in (3, 6, 11):
-        options = {"resume": step > 3, "reporter": StopAt(step)}
+        options = {"resume": step > 3, "reporter": Listener(stop_at=step)}
         stopped = train("classification", tiny_folder, data, out, *overrides, **options)
         assert (stopped.outcome.signal, stopped.outcome.progress.step) == ("SIGTERM", step)
         assert stopped.model_dir is None
@@ -169,7 +142,7 @@ def test_another_seed_changes_the_weights_but_not_the_dev_set(tiny_folder, tmp_p
 
 def test_the_weights_of_the_best_evaluation_are_written(tiny_folder, data, tmp_path):
     """A learning rate that is far too high spoils the model towards the end."""
-    changes = ("num_evaluations=20", "optimizer.learning_rate=0.3", "schedule.name=constant")
+    changes = ("num_steps=60", "num_evaluations=10", "optimizer.learning_rate=0.3", "schedule.name=constant")
     result = train("classification", tiny_folder, data, tmp_path / "run", *FAST, *changes)
     scores = list_evaluations(tmp_path / "run")
     assert result.scores.score == pytest.approx(max(scores.values()))
@@ -251,30 +224,6 @@ def test_a_continued_run_keeps_the_head_of_the_same_pooling_only(tiny_folder, tm
     assert set(others) - set(weights) == {
         "albert.pooler.weight", "albert.pooler.bias", "classifier.weight", "classifier.bias"
     }  # fmt: skip
-
-
-def build_result(out, seed, score):
-    scores = None if score is None else FinetuneScores({"f1": score, "score": score}, step=seed)
-    return FinetuneResult(out, FinetuneSettings(), None, 1, out / "model", scores)
-
-
-def test_seeds_are_summarized_by_their_median_and_best_run(tmp_path):
-    scores = {3: 60.0, 4: 80.0, 5: 70.0}
-    options = {"seeds": list(scores), "out": tmp_path, "resume": False, "reporter": NullReporter()}
-    runs = finetune_seeds(lambda seed, out: build_result(out, seed, scores[seed]), **options)
-    assert (runs.best_seed, runs.summary.median, runs.stopped) == (4, 70.0, None)
-    assert read_json(tmp_path / "seeds.json") == {
-        "scores": {str(seed): {"f1": score, "score": score} for seed, score in scores.items()},
-        "median": {"f1": 70.0, "score": 70.0},
-        "spread": 10.0,
-        "best_seed": 4,
-        "model": "seed-4/model",
-    }
-    (tmp_path / "seeds.json").unlink()
-    stopped = finetune_seeds(lambda seed, out: build_result(out, seed, None if seed == 4 else 1.0), **options)
-    assert (list(stopped.scores), stopped.summary) == ([3], None)
-    assert stopped.stopped.run_dir == tmp_path / "seed-4"
-    assert not (tmp_path / "seeds.json").exists()
 
 
 def test_the_cost_of_a_run_is_estimated_from_a_few_batches(tiny_folder, data):
@@ -377,10 +326,6 @@ TABLE_14 = {
 }
 
 
-def choose(task, hidden_size):
-    return read_finetune_recipe(choose_recipe(task, hidden_size=hidden_size))
-
-
 def test_the_recipes_of_the_paper_equal_table_14():
     assert {name.removeprefix("paper-") for name in RECIPES if name.startswith("paper-")} == set(TABLE_14)
     for task, expected in TABLE_14.items():
@@ -416,13 +361,6 @@ def test_the_recipe_is_chosen_by_task_and_width(task, hidden_size, recipe):
     assert choose_recipe(task, hidden_size=hidden_size) == recipe
 
 
-def test_every_task_has_a_recipe_for_every_width():
-    for task in list_tasks():
-        small, wide = choose(task, 257), choose(task, 4096)
-        assert small.optimizer.learning_rate > wide.optimizer.learning_rate
-    assert {choose(task, 256).optimizer.name for task in ("sst-2", "race", "squad-2.0")} == {"muon"}
-
-
 @pytest.mark.parametrize(
     ("overrides", "num_steps", "warmup"),
     [
@@ -441,18 +379,6 @@ def test_another_length_replaces_the_steps_and_keeps_the_share_of_the_warm_up(ov
     assert explicit.schedule.warmup_steps == 9
 
 
-@pytest.mark.parametrize(("length", "num_steps"), [("num_epochs: 6", None), ("num_steps: 500", 500)])
-def test_a_recipe_may_change_the_length_of_its_base(tmp_path, length, num_steps):
-    path = tmp_path / "mine.yaml"
-    path.write_text(f"based_on: paper-rte\n{length}\noptimizer: {{learning_rate: 1.0e-4}}\n")
-    found = read_finetune_recipe(path, overrides=["optimizer.weight_decay=0"])
-    assert (found.num_steps, found.batch_size) == (num_steps, 32)
-    assert (found.optimizer.learning_rate, found.optimizer.weight_decay) == (1e-4, 0)
-    assert (found.schedule.warmup_steps, found.schedule.warmup_share) == (None, 0.25)
-    path.write_text(f"based_on: paper-rte\n{length}\nschedule: {{warmup_steps: 9}}\n")
-    assert read_finetune_recipe(path).schedule.warmup_steps == 9
-
-
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -469,12 +395,6 @@ def test_an_invalid_recipe_is_rejected(tmp_path, text, error):
     path.write_text(text)
     with pytest.raises(AlbertError, match=error):
         read_finetune_recipe(path, overrides=["num_epochs=2"])
-
-
-def test_the_names_of_columns_are_not_parsed_as_yaml():
-    overrides = ["columns.text_pair=#2 String", "columns.label_separator=,", "columns.text=0"]
-    found = read_finetune_recipe("small", overrides=overrides).columns
-    assert found == {"text_pair": "#2 String", "label_separator": ",", "text": "0"}
 
 
 # From the recipe to the config of the model.

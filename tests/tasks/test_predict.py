@@ -140,13 +140,6 @@ def test_broken_rows_are_skipped_and_counted_by_reason(folder, tmp_path):
         assert f"line {line}" in problem
 
 
-def test_a_weights_file_equals_its_folder(folder, tmp_path):
-    data = write_texts(tmp_path / "x.jsonl")
-    model = folder(SENTIMENT.model_copy(update={"temperature": 4.0}))
-    from_file, _ = run("classification", model / "model.safetensors", data)
-    assert from_file == run("classification", model, data)[0]
-
-
 def test_patience_and_depth_reach_the_model(folder, tmp_path):
     path = write_texts(tmp_path / "x.jsonl")
     early = folder(EARLY)
@@ -193,11 +186,6 @@ def test_labels_of_an_official_file_are_not_read(folder, tmp_path, name, content
     rows, summary = run("sst-2", folder(SST), tmp_path / name)
     assert [row["id"] for row in rows] == ["0", "1"]
     assert summary.problems == ()
-
-
-def test_a_table_of_a_published_task_has_the_columns_of_its_files(folder, tmp_path):
-    path = write_rows(tmp_path / "own.jsonl", [{"sentence": "a dog"}])
-    assert len(run("sst-2", folder(SST), path)[0]) == 1
 
 
 def test_a_squad_file_is_answered_question_by_question(folder, tmp_path):

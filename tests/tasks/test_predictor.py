@@ -5,10 +5,9 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
 
 import albert
-from albert.errors import AlbertError, InputError
+from albert.errors import InputError
 from albert.files import format_json
 from albert.tasks.catalogue import build_task
 from albert.tasks.metrics.classification import find_entities
@@ -16,7 +15,6 @@ from albert.tasks.token_classification import FoundEntity, Tagging
 from tests.conftest import read_tree
 from tests.tasks.finetuned_folder import (
     ANSWERS,
-    EARLY,
     OPTIONS,
     PLACES,
     SENTIMENT,
@@ -69,21 +67,6 @@ def test_other_poolings_are_read_back_and_predict_alike_in_any_batch(load, tmp_p
         assert numbers[0] == pytest.approx(numbers[1], abs=1e-6)
 
 
-def test_a_text_has_the_same_features_in_both_poolings(load):
-    """Without a second segment only the weights of the mean count."""
-    mean, segments = (
-        load(SENTIMENT.model_copy(update={"classifier_pooling": pooling})) for pooling in ("mean", "segments")
-    )
-    width = mean.model.config.hidden_size
-    weights = segments.model.head("segment_classification").linear.weight
-    assert weights.shape == (3, 3 * width)
-    mean.model.head("mean_classification").linear.weight = torch.nn.Parameter(weights[:, :width])
-    found, same = (model.classify([*TEXTS, *PAIRS]) for model in (mean, segments))
-    for index, (one, other) in enumerate(zip(found, same, strict=True)):
-        is_same = one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
-        assert is_same == (index < len(TEXTS))
-
-
 @pytest.mark.parametrize("pooling", ["mean", "segments"])
 def test_transformers_does_not_take_the_head_of_another_pooling_for_its_own(load, tmp_path, pooling):
     transformers = pytest.importorskip("transformers")
@@ -103,14 +86,6 @@ def test_a_temperature_lowers_probabilities_and_keeps_labels(load):
     assert all(one.probability < other.probability for one, other in zip(scaled, plain, strict=True))
 
 
-def test_multilabel_and_regression_models(load):
-    for found in load(TOPICS).find_labels(TEXTS):
-        assert found.labels == tuple(name for name, value in found.probabilities.items() if value > 0.5)
-        assert set(found.probabilities) == {"a", "b"}
-    numbers = load(STARS).rate([*TEXTS, *PAIRS])
-    assert len({round(number, 4) for number in numbers}) == 5
-
-
 @pytest.mark.parametrize(
     ("config", "method"), [(SENTIMENT, "classify"), (TOPICS, "find_labels"), (STARS, "rate")]
 )
@@ -128,16 +103,6 @@ def test_long_empty_and_no_texts_are_classified(load):
     assert whole.probabilities == pytest.approx(start.probabilities, abs=1e-6)
     assert len(model.classify([""])) == 1
     assert model.classify([]) == []
-
-
-def test_patience_needs_a_model_with_exits(load):
-    early = load(EARLY)
-    (full,) = early.classify(TEXTS[:1])
-    assert early.classify(TEXTS[:1], patience=3)[0].probabilities == pytest.approx(full.probabilities)
-    (shallow,) = early.classify(TEXTS[:1], patience=1)
-    assert set(shallow.probabilities) == {"bad", "fine", "good"}
-    with pytest.raises(InputError, match="has_exits=true"):
-        load(SENTIMENT).classify(TEXTS, patience=2)
 
 
 # Questions, options and words.
@@ -242,14 +207,6 @@ def test_outputs_without_names_are_named_as_in_transformers(load, tmp_path):
 def test_a_pretrained_folder_is_rejected_by_its_heads(tiny_folder, head, predict):
     with pytest.raises(InputError, match=f"{head} .*mlm, sop"):
         predict(albert.load(tiny_folder))
-
-
-def test_another_number_of_labels_than_outputs_is_rejected(load, tmp_path):
-    load(SENTIMENT)
-    config = SENTIMENT.model_copy(update={"labels": ("no", "yes")})
-    (tmp_path / "m" / "task.json").write_text(format_json(config.model_dump(mode="json")))
-    with pytest.raises(AlbertError, match=r"3\b.* 2\b"):
-        albert.load(tmp_path / "m").classify(TEXTS)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from albert.errors import InputError
 from albert.model.albert_model import AlbertModel, build_model
@@ -210,34 +207,6 @@ def test_answers_in_windows_are_learned(tiny_folder, tmp_path, has_impossible):
         assert min(scores["has_answer_exact"], scores["no_answer_exact"]) > 80
 
 
-def read_span(window: QuestionWindow, first: int, last: int, score: float) -> FoundSpan:
-    start, end = window.find_characters(first, last)
-    return FoundSpan(window.question.example.context[start:end], start, end, score)
-
-
-def answer_gold(windows: list[QuestionWindow]) -> list[SpanAnswer]:
-    """The gold answers of each window; for impossible questions, a wrong span with high null odds."""
-    answers = []
-    for window in windows:
-        if window.question.gold:
-            spans = (read_span(window, *window.answer, 1.0),) if window.answer else ()
-            answers.append(SpanAnswer(spans, -1.0))
-        else:
-            start = window.context_start
-            answers.append(SpanAnswer((read_span(window, start, start, 1.0),), 1.0))
-    return answers
-
-
-@BOTH
-def test_gold_answers_score_100(tiny_folder, has_impossible):
-    examples = write_questions(50, seed=1, impossible_share=0.4 * has_impossible, num_others=9)
-    task = build_qa(has_impossible=has_impossible, max_length=24)
-    windows = task.encode(examples, load_vocabulary(tiny_folder))
-    assert all(map(task.has_label, windows))
-    scores = task.score(task.aggregate(windows, answer_gold(windows)), examples)
-    assert {value for name, value in scores.items() if name != "threshold"} == {100.0}
-
-
 @BOTH
 def test_predictions_do_not_depend_on_the_batch(tiny_folder, has_impossible):
     """Short and long contexts, one of them empty, together and one at a time."""
@@ -265,23 +234,6 @@ def test_predictions_do_not_depend_on_the_batch(tiny_folder, has_impossible):
         assert [span.text for span in together[6].spans] == ["dog"]
 
 
-@BOTH
-def test_no_two_windows_propose_the_same_span(tiny_folder, has_impossible):
-    task = build_qa(has_impossible=has_impossible, max_length=24, max_answer=4)
-    windows = task.encode(write_questions(5, seed=1, num_others=12), load_vocabulary(tiny_folder))
-    outputs = task.predict(load_for(task, tiny_folder), task.build_batch(windows))
-    seen = set()
-    for window, output in zip(windows, outputs, strict=True):
-        assert len(output.spans) <= NUM_BEST
-        assert list(output.spans) == sorted(output.spans, key=lambda span: -span.score)
-        own = window.find_characters(window.own_start, window.own_end - 1)
-        for span in output.spans:
-            assert own[0] <= span.start < own[1]
-            assert len(span.text.split()) <= 4
-            seen.add((window.question.example.id, span.start, span.end))
-    assert len(seen) == sum(len(output.spans) for output in outputs) > 0
-
-
 def test_only_known_answers_are_labels(tiny_folder):
     tokenizer = load_vocabulary(tiny_folder)
 
@@ -304,54 +256,6 @@ def build_small(task: QuestionAnsweringTask) -> AlbertModel:
         intermediate_size=32, max_position_embeddings=40, initializer_range=0.5,
     )  # fmt: skip
     return build_model(config, heads=task.heads, seed=3)
-
-
-def log_likelihood(logits_BL: Tensor, positions_B: Tensor) -> Tensor:
-    return (F.one_hot(positions_B, logits_BL.shape[1]) * logits_BL.log_softmax(-1)).sum(-1).mean()
-
-
-def compute_published(
-    model: AlbertModel, task: QuestionAnsweringTask, windows: list[QuestionWindow]
-) -> float:
-    """The loss as in the published code, on padded states; the mean over windows."""
-    tokens = task.build_batch(windows).build_tokens()
-    last_BLD = pad_sequence(list(model(tokens).last_TD.split(tokens.lengths)), batch_first=True)
-    starts_B, ends_B = torch.tensor([window.answer or (0, 0) for window in windows]).unbind(1)
-    head: Any = model.head(next(iter(task.heads)))
-    if not task.config.has_impossible:
-        is_padding = torch.arange(last_BLD.shape[1]) >= torch.tensor(tokens.lengths).unsqueeze(1)
-        logits = head.linear(last_BLD).masked_fill(is_padding.unsqueeze(2), -1e30)
-        return -(log_likelihood(logits[..., 0], starts_B) + log_likelihood(logits[..., 1], ends_B)).item() / 2
-    mask_BL = torch.ones(last_BLD.shape[:2])  # `p_mask`: neither the context nor [CLS]
-    for row, window in zip(mask_BL, windows, strict=True):
-        row[window.context_start : window.context_end] = 0
-        row[0] = 0
-    start_BL = head.start(last_BLD).squeeze(-1) * (1 - mask_BL) - 1e30 * mask_BL
-    chosen_BLD = last_BLD[torch.arange(len(windows)), starts_B].unsqueeze(1).expand_as(last_BLD)
-    both_BLD = torch.tanh(head.end_dense(torch.cat([last_BLD, chosen_BLD], -1)))
-    end_BL = head.end(head.end_norm(both_BLD)).squeeze(-1) * (1 - mask_BL) - 1e30 * mask_BL
-    likely_BD = torch.einsum("bld,bl->bd", last_BLD, start_BL.softmax(-1))
-    summary_BD = torch.tanh(head.answer_dense(torch.cat([likely_BD, last_BLD[:, 0]], -1)))
-    logits_B = head.answer(summary_BD).squeeze(-1)
-    missing_B = torch.tensor([float(window.answer is None) for window in windows])
-    span = -(log_likelihood(start_BL, starts_B) + log_likelihood(end_BL, ends_B)) / 2
-    return (span + F.binary_cross_entropy_with_logits(logits_B, missing_B) / 2).item()
-
-
-@BOTH
-def test_the_loss_is_the_published_one(tiny_folder, has_impossible):
-    task = build_qa(has_impossible=has_impossible, max_length=24)
-    share = 0.5 * has_impossible
-    examples = [
-        *write_questions(4, seed=1),
-        *write_questions(4, seed=2, num_others=5, impossible_share=share),
-    ]
-    windows = task.encode(examples, load_vocabulary(tiny_folder))
-    model, batch = build_small(task), task.build_batch(windows)
-    losses, counts = task.compute_losses(model, batch), task.count_labels(batch)
-    assert tuple(losses) == tuple(counts) == task.objectives
-    ours = sum(total.item() / counts[name] for name, (total, _) in losses.items())
-    assert ours == pytest.approx(compute_published(model, task, windows), rel=1e-5)
 
 
 @BOTH

@@ -56,18 +56,6 @@ def test_the_report_is_one_file(tmp_path):
     assert text.count("<svg ") == 1
 
 
-def test_scores_have_their_intervals():
-    evaluation = evaluate_texts(TEXTS)
-    rows = find_table(evaluation, "scores")
-    assert [row[0] for row in rows] == ["accuracy", "macro F1"]
-    for name, row in zip(("accuracy", "macro_f1"), rows, strict=True):
-        found = evaluation.intervals[name]
-        assert row[1:] == [f"{found.value:.2f}", f"{found.low:.2f} – {found.high:.2f}"]
-    assert build_page(evaluation).headline.startswith(
-        f"score {evaluation.scores['score']:.2f} (95% interval "
-    )
-
-
 def test_rows_of_the_confusion_matrix_are_shares_of_a_class():
     evaluation = evaluate_texts(TEXTS)
     rows = find_table(evaluation, "confusion")

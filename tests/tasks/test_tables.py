@@ -79,22 +79,6 @@ def test_labels_written_as_floats_and_booleans_are_normalized(write):
     assert table.labels == Labels(("1", "true"))
 
 
-def test_pairs_with_ids_and_booleans(write):
-    rows = [{"q": "one", "a": "two", "is": True, "key": 5}, {"q": "one", "a": "", "is": False, "key": 6}]
-    columns = TextColumns(text="q", text_pair="a", label="is", id="key")
-    table = read_table(write("train.jsonl", rows), columns)
-    assert table.labels == Labels(("false", "true"))
-    assert table.examples == (TextExample("5", "one", "two", 1), TextExample("6", "one", "", 0))
-    assert table.problems.noted == {"an empty text": 1}
-
-
-def test_numbers_have_no_label_names(write):
-    path = write("train.csv", "text,label\none,1.5\ntwo,-3\n")
-    table = read_table(path, TextColumns(label_kind="number"))
-    assert table.labels is None
-    assert [example.label for example in table.examples] == [1.5, -3.0]
-
-
 @pytest.mark.parametrize("value", ["", "four", "nan", "4,5"])
 def test_cells_that_are_no_numbers_are_rejected(write, value):
     path = write("train.csv", f'text,label\none,1.5\ntwo,"{value}"\n')
@@ -114,22 +98,6 @@ def test_several_labels_are_a_list_or_have_separators(write):
         table = read_table(path, columns)
         assert table.labels == Labels(("a", "b", "c"))
         assert [example.label for example in table.examples] == [(0, 1), (), (2,)]
-
-
-def test_a_table_of_mostly_broken_rows_is_rejected(write):
-    with pytest.raises(FileFormatError, match="3 of 3 .*line 1"):
-        read_table(write("train.jsonl", "one\ntwo\nthree\n"), TextColumns())
-    with pytest.raises(FileFormatError, match="train.jsonl: "):
-        read_table(write("train.jsonl", "\n"), TextColumns())
-
-
-def test_a_cell_may_have_100_000_characters(write):
-    long = "word " * 20_000
-    for path in (
-        write("a.csv", f"text,label\n{long},1\nshort,0\n"),
-        write("a.jsonl", [{"text": long, "label": 1}, {"text": "short", "label": 0}]),
-    ):
-        assert len(read_table(path, TextColumns()).examples[0].first) == 100_000
 
 
 def test_streams_without_labels_have_line_numbers():

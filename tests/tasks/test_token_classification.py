@@ -192,14 +192,6 @@ def test_unlabeled_texts_do_not_change_the_loss(tiny_folder):
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
-@pytest.mark.parametrize("labels", [TAGS, ("noun", "verb", "other", "B", "I")])
-def test_gold_labels_score_100(labels):
-    task, texts = build_task(labels), write_texts(20, seed=5)
-    scores = task.score([as_logits(text) for text in texts], texts)
-    assert set(scores.values()) == {100.0}
-    assert task.config.has_entities == (labels == TAGS) == ("entity_f1" in scores)
-
-
 def test_scores_of_a_known_prediction():
     """One of two entities is found, the other with a word too many: 5 of 6 words are right."""
     text = TokenExample("a", ("the", "man", "saw", "the", "town", "."), (1, 2, 0, 3, 4, 0))

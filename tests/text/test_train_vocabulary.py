@@ -1,8 +1,6 @@
 """Vocabularies are trained with the published settings, reproducibly, from a bounded sample."""
 
 import re
-import subprocess
-import sys
 import unicodedata
 
 import pytest
@@ -13,7 +11,6 @@ from albert.text.normalize import PUBLISHED, Normalization
 from albert.text.train_vocabulary import (
     USER_SYMBOLS,
     SentenceSample,
-    TrainerError,
     VocabularySettings,
     build_options,
     cut_bytes,
@@ -124,21 +121,6 @@ def test_repeated_text_is_removed_and_ordinary_text_is_kept():
     assert limit_copies(ordinary) is ordinary
 
 
-REPEATED = """
-import random
-from albert.text.train_vocabulary import VocabularySettings, train_sentencepiece
-rng = random.Random(0)
-words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 9))) for _ in range(2000)]
-text = " ".join([" ".join(rng.choices(words, k=5000))] * 7)
-train_sentencepiece([text], settings=VocabularySettings(size=100))
-"""
-
-
-def test_repeated_text_trains_in_seconds():
-    # With ten copies of each part, SentencePiece takes minutes.
-    subprocess.run([sys.executable, "-c", REPEATED], timeout=60, check=True)
-
-
 GERMAN = ["Es war ein schöner Tag und schon spät.", "Über die Brücke führt kein Weg.", "Der Bär schläft."]
 
 
@@ -198,17 +180,3 @@ def test_an_interrupt_stops_the_trainer_at_once():
 
     with pytest.raises(KeyboardInterrupt):
         run_trainer([b"a b c"] * 1000, options=build_options(SMALL), on_log=interrupt)
-
-
-def test_an_error_of_sentencepiece_is_raised():
-    with rejects(TrainerError, "no_such_option"):
-        run_trainer([b"a"], options={"no_such_option": 1})
-
-
-def test_files_in_the_current_directory_are_not_imported(tmp_path, monkeypatch):
-    (tmp_path / "albert").mkdir()
-    for name in ("albert/__init__.py", "random.py", "json.py"):
-        (tmp_path / name).write_text("raise ImportError('a file of the user')")
-    monkeypatch.chdir(tmp_path)
-    settings = VocabularySettings(size=29)
-    assert train_sentencepiece(iter(["the ship left the harbour"] * 50), settings=settings).vocab_size == 29

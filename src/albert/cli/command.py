@@ -3,7 +3,7 @@
 import io
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from albert.tasks.finetune import FinetuneResult
+    from albert.tasks.many_texts import ShardSummary
     from albert.training.pretrain import PretrainResult
 
 INTERRUPTED = 130
@@ -28,6 +29,9 @@ Device = Annotated[str, Option("--device", help="auto, cpu, cuda, cuda:N or mps.
 PrecisionName = Annotated[
     str, Option("--precision", help="float32, bf16 if the hardware supports it, or int8 (CPU).")
 ]
+BackendName = Annotated[
+    str, Option("--backend", help="torch, or onnx or onnx-int8 for a folder written by albert export onnx.")
+]
 Revision = Annotated[str | None, Option("--revision", help="Tag, branch or commit of a model on the hub.")]
 Budget = Annotated[
     str | None, Option("--budget", help="Train for as many steps as fit into this time: 20m, 2h, 1h30m.")
@@ -36,6 +40,12 @@ Resume = Annotated[
     bool, Option("--resume", help="Continue the run in --out exactly where it stopped, or start a new one.")
 ]
 Force = Annotated[bool, Option("--force", help="Replace the file at --out.")]
+Workers = Annotated[int | None, Option("--workers", help="Number of processes. [default: one per core]")]
+EngineName = Annotated[str | None, Option("--engine", help="local, or ray for a cluster. [default: local]")]
+Address = Annotated[
+    str | None, Option("--address", help="host:port of a Ray cluster. [default: start one on this machine]")
+]
+ShardRows = Annotated[int | None, Option("--shard-rows", help="Rows of a file of results. [default: 2048]")]
 Sources = Annotated[
     list[str], Argument(metavar="TEXTS", help="Files, folders or URLs of text, or hf:NAME[@CONFIG][:SPLIT].")
 ]
@@ -180,6 +190,28 @@ class ProgressDisplay:
             self._last_time = time.monotonic()
             percent = "" if fraction is None else f" ({fraction:.0%})"
             print(f"{stage}: {message}{percent}", file=sys.stderr, flush=True)
+
+
+def reject_options(options: Mapping[str, object], *, hint: str) -> None:
+    """Raise an InputError if an option is set that belongs to another form of a command."""
+    for name, value in options.items():
+        if value not in (None, False):
+            raise InputError(f"{name}{'' if value is True else f' {value}'} {hint}")
+
+
+def report_shards(summary: "ShardSummary") -> CommandResult:
+    """Build the result of a command that wrote shards."""
+    data = {
+        "folder": summary.out,
+        "rows": summary.num_rows,
+        "skipped": summary.num_skipped,
+        "shards": summary.num_shards,
+        "kept_shards": summary.num_kept,
+        "seconds": round(summary.seconds, 3),
+    }
+    skipped = f", {summary.num_skipped:,} rows skipped" if summary.num_skipped else ""
+    text = f"{summary.out}: {summary.num_rows:,} rows in {summary.num_shards:,} shards{skipped}"
+    return CommandResult(data, text)
 
 
 def check_new_file(path: Path | None, *, force: bool) -> None:

@@ -41,6 +41,7 @@ COMMANDS = {
     "finetune": "finetune",
     "evaluate": "evaluate",
     "predict": "predict",
+    "export onnx": "export",
     "study": "study",
     "doctor": "doctor",
 }
@@ -54,7 +55,7 @@ SAVING_COMMANDS = {
 GROUPS = {
     "vocab": "Train a vocabulary, or tokenize texts.",
     "corpus": "Prepare a corpus for pretraining, or inspect one.",
-    "export": "Write a model in the form of another runtime.",
+    "export": "Write a model for other runtimes, and verify it.",
 }
 
 # click's class for a wrong command line; typer has a click of its own and exports only subclasses.

@@ -9,12 +9,12 @@ import signal
 import socket
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, redirect_stdout
+from itertools import chain, islice
 from multiprocessing.connection import wait
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -46,8 +46,11 @@ class Engine(Protocol):
     @property
     def num_at_once(self) -> int: ...
 
-    def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
-        """Yield each task with its result as it completes; the first error of a task ends the run."""
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
+        """Yield each task with its result as it completes; the first error of a task ends the run.
+
+        If tasks are an iterator, each is taken from it shortly before it runs: they may carry data.
+        """
 
 
 def build_engine(name: str, *, num_workers: int | None = None, address: str | None = None) -> Engine:
@@ -85,20 +88,23 @@ class LocalEngine:
         if self._handler is not None:
             signal.signal(signal.SIGTERM, self._handler)
 
-    def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
         """Yield each task with its result; a single worker is this process."""
-        if self.num_at_once <= 1 or len(tasks) <= 1:
-            for task in tasks:
+        rest = iter(tasks)
+        first = list(islice(rest, 2))
+        waiting = chain(first, rest)
+        if self.num_at_once <= 1 or len(first) <= 1:
+            for task in waiting:
                 yield task, function(task)
             return
-        waiting = deque(tasks)
         running: dict[Future[R], T] = {}
         try:
-            while waiting or running:
+            while True:
                 # Submit no more than can run: a task that a worker has fetched cannot be canceled on Ctrl-C.
-                while waiting and len(running) < self.num_at_once:
-                    task = waiting.popleft()
+                for task in islice(waiting, self.num_at_once - len(running)):
                     running[self._open_pool().submit(function, task)] = task
+                if not running:
+                    return
                 for done in wait_for(running, return_when=FIRST_COMPLETED).done:
                     yield running.pop(done), done.result()
         except BrokenProcessPool as error:
@@ -165,16 +171,19 @@ class RayEngine:
         num_cores = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         return min(self._num_workers or num_cores, num_cores)
 
-    def run(self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[T, R]]:
+    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
         """Yield each task with its result; errors of a task are raised unchanged."""
         remote = self._ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_run_task)
-        limit = min(self._num_workers or _MAX_SUBMITTED, _MAX_SUBMITTED)
-        waiting = deque(tasks)
+        waiting = iter(tasks)
         running: dict[Any, T] = {}
-        while waiting or running:
-            while waiting and len(running) < limit:
-                task = waiting.popleft()
+        while True:
+            # The cluster may grow. Of tasks that carry data, few wait in its memory.
+            most = _MAX_SUBMITTED if isinstance(tasks, Sequence) else 2 * self.num_at_once
+            limit = min(self._num_workers or most, most)
+            for task in islice(waiting, max(0, limit - len(running))):
                 running[remote.remote(function, task, __version__)] = task
+            if not running:
+                return
             (done,), _ = self._ray.wait(list(running), num_returns=1)
             yield running.pop(done), self._fetch(done)
 

@@ -1,1 +1,1 @@
-"""Write a model in the form of another runtime, and check that it still agrees with float32."""
+"""Models as files for other runtimes."""

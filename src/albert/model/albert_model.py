@@ -63,7 +63,7 @@ class AlbertModel(nn.Module):
         """Average the tokens of each sequence, and map vectors of fewer layers to those of all if trained."""
         vectors_BD = pool_mean(x_TD, tokens)
         if "vector_exits" in self.heads and depth is not None and depth < self.config.num_hidden_layers:
-            vectors_BD = self.heads["vector_exits"][depth - 1](vectors_BD)
+            vectors_BD = self.heads["vector_exits"].get_submodule(str(depth - 1))(vectors_BD)
         return vectors_BD
 
     def mlm_logits(self, x_MD: Tensor) -> Tensor:

@@ -74,7 +74,8 @@ class VectorExit(nn.Module):
         self.up = nn.Linear(rank, width)
 
     def forward(self, x_BD: Tensor) -> Tensor:
-        return x_BD + self.up(self.down(x_BD))
+        mapped_BD: Tensor = self.up(self.down(x_BD))
+        return x_BD + mapped_BD
 
 
 class VectorExits(nn.ModuleList):

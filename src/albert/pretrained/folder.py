@@ -1,6 +1,7 @@
 """Load a model folder with its vocabulary, and save one with its card."""
 
 import dataclasses
+import hashlib
 import os
 import re
 import warnings
@@ -18,11 +19,14 @@ from albert.errors import FileFormatError, InputError, WeightsError, first_line
 from albert.files import (
     atomic_dir,
     atomic_path,
+    default_cache_dir,
+    hold,
     read_json,
     read_text,
     reject_other_content,
     write_json,
     write_text,
+    writing_to,
 )
 from albert.model.albert_model import AlbertModel, build_model
 from albert.model.config import Initialization, ModelConfig
@@ -30,10 +34,11 @@ from albert.model.heads import HEADS, LABELED_HEADS, Heads, check_head
 from albert.model.initialization import init_weights
 from albert.model.int8 import is_quantized
 from albert.pretrained import tensorflow
-from albert.pretrained.hub import COMPANIONS, resolve_source
+from albert.pretrained.hub import COMPANIONS, hash_model_files, resolve_source
 from albert.pretrained.huggingface import (
     CARD_NAME,
     CONFIG_NAME,
+    ONNX_NAME,
     PICKLED_NAME,
     SAFETENSORS_NAME,
     FolderConfig,
@@ -46,6 +51,7 @@ from albert.pretrained.names import SHARED_CLASSIFIERS, to_ours, to_theirs
 from albert.text.folder import has_tokenizer, load_tokenizer, save_tokenizer
 from albert.text.tokenizer import Tokenizer
 
+WEIGHTS_DIR = "weights"  # in the cache
 DROPOUT_KEYS = frozenset({"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"})
 # The files of a model folder: those that we write, and those that other libraries add.
 MODEL_FILES = frozenset(
@@ -85,27 +91,26 @@ def load_model(
     gradient_checkpointing: bool = False,
     dropouts: Mapping[str, float] | None = None,
     has_fresh_heads: bool = False,
+    is_shared: bool = False,
 ) -> Pretrained:
     """Load a model in evaluation mode, as float32.
 
     `source` is a folder, run, weights file, released name or hub name. `heads` default to those of the
     folder; heads that are missing or have another number of outputs, and a pooler that they need, are
-    initialized from `seed` with a NewWeightsWarning. `dropouts` replace those of config.json.
+    initialized from `seed` with a NewWeightsWarning. `dropouts` replace those of config.json. `is_shared`
+    maps the weights from a file in the cache, so that all processes of a machine share one copy.
     """
     path = resolve_source(source, revision=revision)
-    folder, tensors = _read(path)
+    folder = _read_config(path)
     requested = [name for name in heads or () if name in SHARED_CLASSIFIERS]
     if not folder.is_classifier_declared and len(requested) == 1:
         folder = dataclasses.replace(folder, classifier_head=requested[0])
     if dropouts:
         assert dropouts.keys() <= DROPOUT_KEYS
         folder = dataclasses.replace(folder, model=folder.model.model_copy(update=dict(dropouts)))
-    # Copied, because safetensors maps the file: overwriting it must not change the model.
-    ours = {
-        name: tensor.to(torch.float32, copy=True).contiguous()
-        for name, tensor in to_ours(tensors, folder, source=str(path)).items()
-        if not (has_fresh_heads and name.startswith("heads."))
-    }
+    ours = _map_tensors(path, folder) if is_shared else _copy_tensors(path, folder)
+    if has_fresh_heads:
+        ours = {name: tensor for name, tensor in ours.items() if not name.startswith("heads.")}
     chosen = find_heads(ours) if heads is None else dict(heads)
     has_pooler = any(HEADS[check_head(name)].is_pooled for name in chosen)
     with torch.device("meta"):
@@ -124,12 +129,36 @@ def load_model(
     return Pretrained(model.to(device).eval(), folder, path, new_parts, int8)
 
 
-def _read(path: Path) -> tuple[FolderConfig, dict[str, Tensor]]:
+def _read_config(path: Path) -> FolderConfig:
     if tensorflow.is_tensorflow_source(path):
-        return tensorflow.read_tensorflow_config(path), tensorflow.read_tensorflow_weights(path)
+        return tensorflow.read_tensorflow_config(path)
     config_path = (path if path.is_dir() else path.parent) / CONFIG_NAME
-    folder = parse_config(read_json(config_path), source=config_path)
-    return folder, read_weights(find_weights(path) if path.is_dir() else path)
+    return parse_config(read_json(config_path), source=config_path)
+
+
+def _copy_tensors(path: Path, folder: FolderConfig) -> dict[str, Tensor]:
+    """Read the weights with our names, as float32."""
+    if tensorflow.is_tensorflow_source(path):
+        tensors = tensorflow.read_tensorflow_weights(path)
+    else:
+        tensors = read_weights(find_weights(path) if path.is_dir() else path)
+    # Copied, because safetensors maps the file: overwriting it must not change the model.
+    return {
+        name: tensor.to(torch.float32, copy=True).contiguous()
+        for name, tensor in to_ours(tensors, folder, source=str(path)).items()
+    }
+
+
+def _map_tensors(path: Path, folder: FolderConfig) -> dict[str, Tensor]:
+    """Map the weights from a float32 copy in the cache, which the first process writes."""
+    content = repr([hash_model_files(path), folder]).encode()
+    file = default_cache_dir() / WEIGHTS_DIR / f"{hashlib.sha256(content).hexdigest()[:32]}.safetensors"
+    hint = "free disk space, or set ALBERT_CACHE to another folder"
+    with writing_to(file.parent, hint=hint), hold(file.with_suffix(".lock"), busy=None):
+        if not file.exists():
+            with atomic_path(file) as temporary:
+                save_tensors(temporary, _copy_tensors(path, folder))
+    return read_weights(file)
 
 
 def find_heads(tensors: Mapping[str, Tensor]) -> dict[str, int | None]:
@@ -200,6 +229,8 @@ def find_weights(folder: Path) -> Path:
     for name in (SAFETENSORS_NAME, PICKLED_NAME, INT8_NAME):
         if (folder / name).is_file():
             return folder / name
+    if (folder / ONNX_NAME).is_file():
+        raise FileFormatError(f"{folder}: has only {ONNX_NAME}; choose the backend onnx, or give its source")
     raise FileFormatError(f"{folder}: has no {SAFETENSORS_NAME} or {PICKLED_NAME}; give a model folder")
 
 

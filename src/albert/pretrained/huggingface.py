@@ -15,6 +15,8 @@ CARD_NAME = "README.md"
 SAFETENSORS_NAME = "model.safetensors"
 PICKLED_NAME = "pytorch_model.bin"
 TASK_NAME = "task.json"  # the task of a fine-tuned model
+# Of an exported folder, as in those of transformers.js.
+ONNX_NAME, ONNX_INT8_NAME = "onnx/model.onnx", "onnx/model_quantized.onnx"
 SPECIAL_TOKENS_NAME = "special_tokens_map.json"
 # The key of config.json for settings that the classes of `transformers` do not have.
 OUR_KEY = "albert_encoder"

@@ -273,6 +273,9 @@ class ClassificationConfig(TaskConfig):
             raise InputError(f"patience is {patience}; set it to at least 1")
         return self.model_copy(update={"patience": patience})
 
+    def without_exits(self) -> Self:
+        return self.model_copy(update={"has_exits": False, "patience": None})
+
     def adapt(self, loaded: Pretrained) -> Self:
         adapted = super().adapt(loaded)
         if self.label_kind == "number":
@@ -307,7 +310,7 @@ class ClassificationConfig(TaskConfig):
 
     def merge(self, members: Sequence[TaskConfig], target: TaskConfig, *, is_published: bool) -> Self:
         merged = super().merge(members, target, is_published=is_published)
-        return merged.model_copy(update={"class_weights": None, "has_exits": False, "patience": None})
+        return merged.model_copy(update={"class_weights": None}).without_exits()
 
     def list_folder_options(self, model: AlbertModel, *, labels: Sequence[str]) -> dict[str, Any]:
         return {"labels": self.labels or labels, "problem_type": PROBLEM_TYPES[self.label_kind]}

@@ -26,9 +26,12 @@ class Member:
     config: TaskConfig
     foreign: TaskConfig | None = None  # the task of a folder without task.json
     order: tuple[int, ...] | None = None  # for each label of the ensemble the index of the model's output
+    backend: str = "torch"
 
-    def load(self, runtime: RuntimeSettings) -> FinetunedModel:
-        return load_finetuned(self.path, target=self.foreign, runtime=runtime)
+    def load(self, runtime: RuntimeSettings, *, is_shared: bool = False) -> FinetunedModel:
+        return load_finetuned(
+            self.path, target=self.foreign, runtime=runtime, backend=self.backend, is_shared=is_shared
+        )
 
     def align(self, answers: Sequence[object]) -> list[object]:
         """Reorder the labels of answers for the ensemble, and apply the model's temperature."""
@@ -44,6 +47,7 @@ def open_members(
     columns: Mapping[str, Any],
     data: tuple[Path, str | None] | None = None,
     revision: str | None = None,
+    backend: str = "torch",
 ) -> tuple[tuple[Member, ...], dict[str, Any]]:
     """Open the models of an evaluation or a prediction, and find the columns of a user's table.
 
@@ -55,6 +59,7 @@ def open_members(
             such a table.
         data: The data and the split, from which the labels of folders without names are inferred.
         revision: The version of models on the hub.
+        backend: torch, or onnx or onnx-int8 for exported folders.
 
     Returns:
         The members of the ensemble, and the columns of the table.
@@ -74,11 +79,11 @@ def open_members(
     for model, path, config in zip(models, paths, known, strict=True):
         if config is None:
             target = definition.config.model_copy(update={"labels": tuple(labels)})
-            adapted = load_finetuned(path, target=target, runtime=runtime).task.config
-            members.append(Member(str(model), path, adapted, target))
+            loaded = load_finetuned(path, target=target, runtime=runtime, backend=backend)
+            members.append(Member(str(model), path, loaded.task.config, target, backend=backend))
         else:
             config.check_answers(definition.config, source=str(model), model_task=definition.model_task)
-            members.append(Member(str(model), path, config))
+            members.append(Member(str(model), path, config, backend=backend))
     return align_members(members, definition), names
 
 

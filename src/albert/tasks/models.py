@@ -8,14 +8,14 @@ import torch
 
 from albert.errors import InputError, WeightsError
 from albert.files import format_json, read_json
+from albert.inference.backends import open_model
 from albert.inference.predictor import iter_batches
 from albert.model.albert_model import AlbertModel
 from albert.model.config import ModelConfig
 from albert.model.runtime import RuntimeSettings, autocast, select_device
-from albert.pretrained.folder import check_vocabulary, load_model, load_vocabulary, save_model
+from albert.pretrained.folder import check_vocabulary, load_vocabulary, save_model
 from albert.pretrained.hub import resolve_source
 from albert.pretrained.huggingface import TASK_NAME
-from albert.pretrained.int8 import apply_runtime
 from albert.tasks.catalogue import build_task, read_config
 from albert.tasks.task import (
     AnswerT,
@@ -71,7 +71,12 @@ class FinetunedModel:
 
 
 def load_finetuned(
-    source: str | Path, *, target: TaskConfig | None = None, runtime: RuntimeSettings | None = None
+    source: str | Path,
+    *,
+    target: TaskConfig | None = None,
+    runtime: RuntimeSettings | None = None,
+    backend: str = "torch",
+    is_shared: bool = False,
 ) -> FinetunedModel:
     """Load a fine-tuned model.
 
@@ -80,6 +85,8 @@ def load_finetuned(
         target: The task of a folder of another library, without task.json; its labels are used unless the
             folder has names of its own.
         runtime: Device and precision.
+        backend: torch, or onnx or onnx-int8 for an exported folder.
+        is_shared: Share the memory of the weights with other processes of this machine.
 
     Raises:
         InputError: If the folder is for another task type or has no head for the task.
@@ -89,9 +96,7 @@ def load_finetuned(
     config = read_config(path)
     if config is None and target is None:
         raise InputError(f"{source}: has no task.json; give a model written by albert finetune")
-    loaded = load_model(path)
-    runtime = apply_runtime(loaded.model, loaded.int8, runtime)
-    loaded.model.to(select_device(runtime.device))
+    loaded, runtime = open_model(path, runtime=runtime, backend=backend, is_shared=is_shared)
     if config is None:
         assert target is not None
         heads, names = loaded.model.heads.keys(), build_task(target).head_names

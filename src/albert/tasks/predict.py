@@ -27,16 +27,17 @@ from albert.tasks.catalogue import (
     build_task,
     find_task,
 )
-from albert.tasks.ensemble import merge_answers, merge_configs, open_members
+from albert.tasks.ensemble import Member, merge_answers, merge_configs, open_members
+from albert.tasks.models import FinetunedModel
 from albert.tasks.sequences import iter_groups
 from albert.tasks.tables import Numbered, check_named, iter_table
-from albert.tasks.task import Example
+from albert.tasks.task import AnyTask, Example
 
 T = TypeVar("T")
 # Predicted at a time: enough to sort by length.
 MAX_EXAMPLES = 2048
 MAX_CHARACTERS = 1 << 22
-_SILENT_SECONDS = 2.0  # before progress is shown
+SILENT_SECONDS = 2.0  # before progress is shown
 _MAX_QUEUED = 512  # items that are read ahead
 # The columns of files without a header.
 _FIXED_COLUMNS: Mapping[str, Mapping[str, Any]] = {
@@ -83,6 +84,7 @@ def predict(
     depth: int | None = None,
     patience: int | None = None,
     runtime: RuntimeSettings | None = None,
+    backend: str = "torch",
     reporter: Reporter | None = None,
 ) -> PredictionSummary:
     """Predict all examples and write one line of JSON for each, in order.
@@ -100,6 +102,7 @@ def predict(
         depth: The number of layers to run.
         patience: Skip the remaining layers after one that agrees with so many before it (early exits).
         runtime: Device and precision.
+        backend: torch, or onnx or onnx-int8 for exported folders.
         reporter: Receives progress and warnings.
 
     Returns:
@@ -110,12 +113,8 @@ def predict(
     """
     reporter, runtime = reporter or NullReporter(), runtime or RuntimeSettings()
     start = time.monotonic()
-    if task.lower() == "pretraining":
-        raise InputError("predict does not support the task 'pretraining'; use fill-mask or sentence-order")
-    if not models:
-        raise InputError("no model to predict with; give at least one --model")
-    definition = find_task(task)
-    members, names = open_members(definition, models, runtime=runtime, columns=columns or {})
+    definition = find_predicted_task(task, models)
+    members, names = open_members(definition, models, runtime=runtime, columns=columns or {}, backend=backend)
     inputs = open_input(source, definition, columns=names, named=columns or (), split=split, format=format)
     merged = build_task(merge_configs(members, definition))
     num_answers = 0
@@ -129,17 +128,12 @@ def predict(
             max_characters=MAX_CHARACTERS,
         )
         for group in groups:
-            examples = [each.example for each in group]
-            own = [
-                member.align(model.predict(examples, depth=depth))
-                for member, model in zip(members, loaded, strict=True)
-            ]
-            for answer, each in zip(merge_answers(merged, own), group, strict=True):
-                line = None if inputs.has_ids else each.line
-                file.write(format_line(merged.describe(answer, each.example), line).encode())
+            answers = describe_answers([each.example for each in group], members, loaded, merged, depth=depth)
+            for answer, each in zip(answers, group, strict=True):
+                file.write(format_line(answer, None if inputs.has_ids else each.line).encode())
             file.flush()
             num_answers += len(group)
-            if time.monotonic() - start > _SILENT_SECONDS:
+            if time.monotonic() - start > SILENT_SECONDS:
                 speed = num_answers / (time.monotonic() - start)
                 share = None if inputs.find_share is None else inputs.find_share()
                 reporter.show("predict", f"{num_answers:,} answers, {speed:,.0f} a second", fraction=share)
@@ -152,6 +146,32 @@ def predict(
     for problem in problems:
         reporter.say(problem)
     return PredictionSummary(num_answers, inputs.problems.num_skipped, problems, time.monotonic() - start)
+
+
+def find_predicted_task(name: str, models: Sequence[str | Path]) -> TaskDefinition:
+    """Find a task to predict with models; raise an `InputError` for pretraining, or without models."""
+    if name.lower() == "pretraining":
+        raise InputError("predict does not support the task 'pretraining'; use fill-mask or sentence-order")
+    if not models:
+        raise InputError("no model to predict with; give at least one --model")
+    return find_task(name)
+
+
+def describe_answers(
+    examples: Sequence[Example],
+    members: Sequence[Member],
+    models: Sequence[FinetunedModel],
+    merged: AnyTask,
+    *,
+    depth: int | None,
+) -> list[dict[str, Any]]:
+    """Predict examples with the loaded models of an ensemble, and describe the merged answers."""
+    own = [
+        member.align(model.predict(examples, depth=depth))
+        for member, model in zip(members, models, strict=True)
+    ]
+    answers = merge_answers(merged, own)
+    return [merged.describe(answer, example) for answer, example in zip(answers, examples, strict=True)]
 
 
 def format_line(answer: Mapping[str, Any], line: int | None) -> str:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, overload
 
 from albert.errors import InputError
+from albert.inference.backends import Backend, open_model
 from albert.inference.predictor import Predictor
 from albert.model.albert_model import AlbertModel
 from albert.model.runtime import Precision, RuntimeSettings, build_runtime
-from albert.pretrained.folder import load_model, load_vocabulary, read_card, save_model
-from albert.pretrained.int8 import apply_runtime
+from albert.pretrained.folder import load_vocabulary, read_card, save_model
 from albert.pretrained.sentence_transformers import (
     find_other_modules,
     is_normalizing,
@@ -65,7 +65,8 @@ class TaskPredictor(Predictor):
     ) -> None:
         super().__init__(model, tokenizer, runtime=runtime)
         self.task_config = config
-        self._max_text = (config.max_embedded if config is not None else None) or max_text
+        self.max_text = (config.max_embedded if config is not None else None) or max_text
+        self.num_truncated = 0  # texts that `embed` truncated
         self.default_pooling = pooling or self.default_pooling
         self.default_is_normalized = is_normalized
         self._card, self._labels = card, tuple(labels)
@@ -184,9 +185,10 @@ class TaskPredictor(Predictor):
 
     def _frame_text(self, encoding: Encoding) -> InputSequence:
         """Truncate texts of an embedding model as in training and in sentence-transformers."""
-        if self._max_text is None:
+        if self.max_text is None:
             return super()._frame_text(encoding)
-        size = self._max_text - 2  # without [CLS] and [SEP]
+        size = self.max_text - 2  # without [CLS] and [SEP]
+        self.num_truncated += len(encoding.ids) > size
         return self.tokenizer.build_sequence(Encoding(encoding.ids[:size], encoding.spans[:size]))
 
     def _predict(
@@ -217,6 +219,8 @@ def load(
     device: str = "auto",
     precision: Precision = "float32",
     revision: str | None = None,
+    backend: Backend = "torch",
+    is_shared: bool = False,
 ) -> TaskPredictor:
     """Load a model for prediction.
 
@@ -230,6 +234,9 @@ def load(
         precision: float32, bf16 where the hardware supports it, or int8 on the CPU. A folder written by
             `albert export int8` always runs in int8. Only that command checks the agreement with float32.
         revision: The version of a model on the hub.
+        backend: torch, or onnx or onnx-int8 to run a folder of `export_onnx` with ONNX Runtime.
+        is_shared: Share the memory of the weights with other processes of this machine that do the same: they
+            are mapped from a float32 copy in `$ALBERT_CACHE/weights`.
 
     Returns:
         A predictor with the model's heads and tokenizer.
@@ -242,10 +249,11 @@ def load(
     >>> print(candidates[0].text, candidates[0].probability)
     >>> vectors = model.embed(["a ship", "a dog"], depth=2)
     """
-    loaded = load_model(source, revision=revision)
+    asked = build_runtime(device, precision, source="albert.load")
+    loaded, runtime = open_model(
+        source, runtime=asked, backend=backend, revision=revision, is_shared=is_shared
+    )
     path = loaded.path if loaded.path.is_dir() else loaded.path.parent
-    runtime = build_runtime(device, precision, source="albert.load")
-    runtime = apply_runtime(loaded.model, loaded.int8, runtime)
     if others := find_other_modules(path):
         warnings.warn(
             f"{path}: the modules {', '.join(others)} are not supported; `embed` skips them",

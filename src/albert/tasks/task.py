@@ -252,6 +252,10 @@ class TaskConfig(Settings):
             f"patience is {patience}, but this model has no early exits; fine-tune it with has_exits=true"
         )
 
+    def without_exits(self) -> Self:
+        """Return the config of a model that always runs all its layers, as in an exported graph."""
+        return self
+
     def adapt(self, loaded: Pretrained) -> Self:
         """Adapt the config to a folder without task.json: its positions, labels and head."""
         length = min(self.max_length, loaded.config.max_position_embeddings)

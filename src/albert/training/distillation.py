@@ -231,6 +231,12 @@ class DistillationLosses(PretrainLosses):
         self.weights = rename_weights(settings, pair_head=pair_head)
         if settings.init != "none":
             check_shapes(model.config, teacher.model.config)
+        number, exits = model.config.num_hidden_layers, settings.exit_depths
+        if max(exits, default=0) > number and not model.config.is_fully_shared:
+            raise InputError(
+                f"distillation.exit_depths has {max(exits)}, but the student has {number} layers; set "
+                f"distillation.exit_depths={[depth for depth in exits if depth <= number]}"
+            )
         self.layers = match_layers(
             settings,
             student=model.config.num_hidden_layers,

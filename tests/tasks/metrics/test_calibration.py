@@ -43,7 +43,7 @@ def test_no_temperature_of_a_grid_is_better():
         return len(golds) * negative_log_likelihood(logits, golds=golds, temperature=temperature) + prior
 
     rng = np.random.default_rng(3)
-    for number in [40] * 50 + [1000] * 10:
+    for number in [40] * 20 + [1000] * 5:
         logits = rng.normal(scale=rng.uniform(0.5, 8), size=(number, 3))
         golds = np.where(rng.random(number) < 0.7, logits.argmax(axis=1), rng.integers(3, size=number))
         found = fit_temperature(logits, golds=golds)

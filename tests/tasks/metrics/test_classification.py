@@ -52,7 +52,7 @@ def test_a_weight_of_two_equals_the_example_twice(name):
 
 def test_weighted_class_metrics_equal_scikit_learns():
     rng = np.random.default_rng(3)
-    for number in range(300):
+    for number in range(60):
         names = np.array(["b", "a", "c"] if number % 2 else [0, 1, 2])
         golds, given = names[rng.integers(3, size=(2, 25))]
         weights = rng.random(25) if number % 3 else np.ones(25)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.errors import InputError
-from albert.tasks.catalogue import PUBLISHED_TASKS
 from albert.tasks.metrics.squad import normalize_answer, score_questions, summarize_squad
 
 from . import official_squad as official
@@ -25,7 +24,7 @@ def test_normalization_equals_the_official_one(text):
 def test_question_scores_equal_both_scripts_exactly():
     rng = random.Random(2)
     num_between = 0
-    for _ in range(10_000):
+    for _ in range(3_000):
         prediction = official.draw_answer(rng)
         golds = draw = official.draw_golds(rng, prediction=prediction, least=1)
         first = score_questions([prediction], golds=[golds], version="1.1")
@@ -37,7 +36,7 @@ def test_question_scores_equal_both_scripts_exactly():
         assert second.exact.tolist() == [script.raw["exact"]["q"]]
         assert second.f1.tolist() == [script.raw["f1"]["q"]]
         num_between += 0 < first.f1[0] < 1
-    assert num_between > 1_000
+    assert num_between > 300
 
 
 def test_the_versions_differ_for_empty_answers():
@@ -52,20 +51,6 @@ def test_the_versions_differ_for_empty_answers():
     assert score_squad([""], golds=[["the"]], version="2.0").has_answer.exact == 100.0
     assert score_squad(["end"], golds=[[]], version="2.0").no_answer.f1 == 0.0
     assert score_squad([""], golds=[["end"]], version="1.1").overall.exact == 0.0
-
-
-@pytest.mark.parametrize("version", ["1.1", "2.0"])
-def test_golds_score_100_on_real_questions(version, real_squad):
-    examples = PUBLISHED_TASKS[f"squad-{version}"].read_split(real_squad, "dev").examples
-    golds = [[answer.text for answer in example.answers] for example in examples]
-    predictions = [texts[-1] if texts else "" for texts in golds]
-    found = official.name_scores(score_squad(predictions, golds=golds, version=version))
-    totals = {name: found.pop(name) for name in list(found) if name.endswith("total")}
-    assert set(found.values()) == {100.0}
-    assert totals["total"] == len(golds) > 500
-    assert ("NoAns_total" in totals) == (version == "2.0")
-    shifted = score_squad(predictions[1:] + predictions[:1], golds=golds, version=version).overall
-    assert shifted.exact < 60
 
 
 def test_invalid_input_is_rejected():
