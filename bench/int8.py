@@ -1,8 +1,9 @@
-"""Compare int8 with float32, with `transformers` and with ONNX Runtime on the CPU: base width, two threads.
+"""Compare int8 with float32, with `transformers` and with ONNX Runtime on the CPU, at base width.
 
-`python -m bench.int8 [--width 768] [--layers 12] [--repeats 3] [--json]`. Random weights, real texts in the
-order of bench/texts.txt. ONNX Runtime runs an export of the model of `transformers`, also quantized by its
-`quantize_dynamic`.
+`python -m bench.int8 [--width 768] [--layers 12] [--repeats 3] [--threads 2] [--processor-time] [--json]`.
+Random weights, real texts in the order of bench/texts.txt. ONNX Runtime runs an export of the model of
+`transformers`, also quantized by its `quantize_dynamic`. With `--processor-time`, use one thread: the time in
+which other programs run does not count.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import copy
 import json
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,7 +27,6 @@ from albert.model.int8 import quantize_model
 from bench.batches import Batch, build_batch, ragged_batch
 from bench.timing import median_ratio, summarize, time_interleaved
 
-THREADS = 2
 BATCH_SIZES = (4, 8)  # of sorted texts: candidates for the best batch size
 Run = Callable[[list[Batch]], None]
 
@@ -40,7 +41,9 @@ class _Exported(nn.Module):
         return hidden
 
 
-def build_sides(width: int, layers: int, folder: Path) -> tuple[dict[str, Run], dict[str, int]]:
+def build_sides(
+    width: int, layers: int, folder: Path, *, threads: int
+) -> tuple[dict[str, Run], dict[str, int]]:
     """Build a function for each side, and count the bytes of the files of ONNX Runtime."""
     import onnxruntime
     import transformers
@@ -88,7 +91,7 @@ def build_sides(width: int, layers: int, folder: Path) -> tuple[dict[str, Run], 
 
     def run_session(path: Path) -> Run:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = THREADS
+        options.intra_op_num_threads = threads
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
@@ -103,9 +106,17 @@ def build_sides(width: int, layers: int, folder: Path) -> tuple[dict[str, Run], 
     return sides, {name: path.stat().st_size for name, path in paths.items()}
 
 
-def measure(width: int = 768, layers: int = 12, repeats: int = 3) -> dict[str, Any]:
+def measure(
+    width: int = 768,
+    layers: int = 12,
+    repeats: int = 3,
+    *,
+    threads: int = 2,
+    processor_time: bool = False,
+) -> dict[str, Any]:
     """Time throughput (all texts) and latency (each of eight sentences alone); ratios are to int8."""
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(threads)
+    clock = time.process_time if processor_time else time.perf_counter
     batch = ragged_batch()
     by_length = sorted(batch.split(1), key=lambda each: each.ids_BL.shape[1])
     sentences = by_length[: len(by_length) // 2 : 2][:8]
@@ -115,19 +126,21 @@ def measure(width: int = 768, layers: int = 12, repeats: int = 3) -> dict[str, A
         "sentence_lengths": [each.ids_BL.shape[1] for each in sentences],
     }
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
-        sides, found["onnx_bytes"] = build_sides(width, layers, Path(folder))
+        sides, found["onnx_bytes"] = build_sides(width, layers, Path(folder), threads=threads)
         steps = {name: partial(run, [batch]) for name, run in sides.items()}
         for name in ("transformers", *found["onnx_bytes"]):
             for size in BATCH_SIZES:
                 steps[f"{name}, batches of {size}"] = partial(sides[name], batch.split(size))
-        found["throughput"] = _summarize(steps, repeats)
+        found["throughput"] = _summarize(steps, repeats, clock)
         alone = {name: partial(run, sentences) for name, run in sides.items()}
-        found["latency_of_all_sentences"] = _summarize(alone, 3 * repeats)
+        found["latency_of_all_sentences"] = _summarize(alone, 3 * repeats, clock)
     return found
 
 
-def _summarize(steps: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, dict[str, Any]]:
-    times = time_interleaved(steps, repeats=repeats)
+def _summarize(
+    steps: Mapping[str, Callable[[], None]], repeats: int, clock: Callable[[], float]
+) -> dict[str, dict[str, Any]]:
+    times = time_interleaved(steps, repeats=repeats, clock=clock)
     return {
         name: {"time": str(summarize(each)), "min": min(each), "ratio": median_ratio(each, times["int8"])}
         for name, each in times.items()
@@ -156,8 +169,9 @@ def format_results(found: Mapping[str, Any]) -> str:
 def main(words: Sequence[str] | None = None) -> int:
     """Print the measurements as JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.int8", description=__doc__)
-    for name, default in (("width", 768), ("layers", 12), ("repeats", 3)):
+    for name, default in (("width", 768), ("layers", 12), ("repeats", 3), ("threads", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--processor-time", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = vars(parser.parse_args(words))
     as_json = arguments.pop("json")

@@ -176,8 +176,8 @@ def _round_rows(x_TK: Tensor) -> tuple[Tensor, Tensor]:
 
     Rows are added up to a multiple of _ROW_STEP.
     """
-    # Two reductions take less than half the time of abs().amax() or aminmax().
-    largest_T1 = torch.maximum(x_TK.amax(1, keepdim=True), -x_TK.amin(1, keepdim=True)).clamp_(min=1e-20)
+    # aminmax and vector_norm take ten times as long.
+    largest_T1 = x_TK.abs().amax(1, keepdim=True).clamp_(min=1e-20)
     num_rows = max(1, -(-len(x_TK) // _ROW_STEP)) * _ROW_STEP
     rows_PK = torch.empty(num_rows, x_TK.shape[1], dtype=torch.int8)
     rows_PK[: len(x_TK)] = (x_TK * (_MAX_WEIGHT / largest_T1)).round_()
