@@ -14,8 +14,8 @@ ROOT = Path(albert.__file__).parent
 FOUNDATION = ("errors", "settings", "files", "progress", "threads")
 # From the top down, as in docs/architecture.md.
 PACKAGES = (
-    "report", "text", "model", "pretrained", "inference", "data", "examples", "training", "tasks", "study",
-    "cli",
+    "report", "text", "model", "pretrained", "inference", "data", "examples", "training", "tasks",
+    "integrations", "study", "cli",
 )  # fmt: skip
 WITHOUT_TORCH = (
     *(f"albert.{module}" for module in FOUNDATION),

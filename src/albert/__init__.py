@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from albert.inference.predictor import Predictor
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
+    from albert.integrations.accelerate import accelerate
     from albert.tasks.evaluate import evaluate
     from albert.tasks.finetune import finetune
     from albert.tasks.predictor import TaskPredictor, load
@@ -20,6 +21,7 @@ __all__ = [
     "SequenceEncoder",
     "TaskPredictor",
     "__version__",
+    "accelerate",
     "distill",
     "evaluate",
     "finetune",
@@ -35,6 +37,7 @@ _MODULES = {
     "Predictor": "albert.inference.predictor",
     "load_encoder": "albert.inference.sequence_encoder",
     "SequenceEncoder": "albert.inference.sequence_encoder",
+    "accelerate": "albert.integrations.accelerate",
     "distill": "albert.training.pretrain",
     "pretrain": "albert.training.pretrain",
     "finetune": "albert.tasks.finetune",
