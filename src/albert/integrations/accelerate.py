@@ -208,7 +208,7 @@ class FlatForward:
             or any(value is not None for value in others)
             or any(options[name] not in (None, False) for name in other_names)
             or torch.compiler.is_compiling()
-            or torch.jit.is_tracing()
+            or torch._C._get_tracing_state() is not None
         )
         if not is_flat:
             return self.__wrapped__(
@@ -253,11 +253,13 @@ class FlatForward:
         probabilities: list[list[Tensor]] | None = None,
     ) -> Tensor:
         """Run the layers on flat tensors in the computed order."""
-        embeddings = self.encoder.embeddings
-        x_TD = embeddings(input_ids=ids_1T, token_type_ids=segments_1T, position_ids=positions_1T).squeeze(0)
+        embeddings: Any = self.encoder.embeddings
+        x_TD: Tensor = embeddings(
+            input_ids=ids_1T, token_type_ids=segments_1T, position_ids=positions_1T
+        ).squeeze(0)
         if not _is_bert(self.encoder):
             x_TD = apply_linear(self.encoder.encoder.embedding_hidden_mapping_in, x_TD)
-        layers = list(_iter_layers(self.encoder))
+        layers: list[tuple[Any, Layer]] = list(_iter_layers(self.encoder))
         for number, (module, layer) in enumerate(layers, start=1):
             if states is not None:
                 states.append(x_TD)
@@ -350,20 +352,27 @@ def _run_layer(
         if first_B is not None:
             x_TD, mixed_TD = gather_rows(x_TD, first_B), gather_rows(mixed_TD, first_B)
     x_TD = layer.attention_norm(x_TD + layer.dropout(apply_linear(layer.output, mixed_TD)))
-    y_TD = apply_linear(layer.outer, _activate(layer.activation, apply_linear(layer.inner, x_TD)))
+    y_TD = apply_linear(layer.outer, _activate(layer, apply_linear(layer.inner, x_TD)))
     if layer.last_dropout is not None:
         y_TD = layer.last_dropout(y_TD)
     result: Tensor = layer.norm(x_TD + y_TD)
     return result
 
 
-def _activate(activation: nn.Module, x: Tensor) -> Tensor:
+def _activate(layer: Layer, x: Tensor) -> Tensor:
     """Apply the activation, in place without gradients; torch's tanh GELU is one kernel instead of eight."""
-    name = type(activation).__name__
-    can_overwrite = not torch.is_grad_enabled() and x.device.type == "cpu" and x.dtype == torch.float32
+    name = type(layer.activation).__name__
+    can_overwrite = (
+        not torch.is_grad_enabled()
+        and x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and not layer.inner._forward_hooks  # a hook may keep the output
+    )
+    result: Tensor
     if name == "GELUActivation" and can_overwrite:
-        return torch.ops.aten.gelu_(x)
-    if name in ("NewGELUActivation", "GELUTanh"):
-        return gelu_tanh_in_place(x) if can_overwrite else gelu_tanh(x)
-    result: Tensor = activation(x)
+        result = torch.ops.aten.gelu_(x)
+    elif name in ("NewGELUActivation", "GELUTanh"):
+        result = gelu_tanh_in_place(x) if can_overwrite else gelu_tanh(x)
+    else:
+        result = layer.activation(x)
     return result
