@@ -83,7 +83,8 @@ def test_runs_without_padding():
     rows = []
     inner = model.bert.encoder.layer[0].intermediate.dense
     inner.register_forward_hook(lambda _, inputs, __: rows.append(inputs[0].shape[0]))
-    output = model(**make_inputs(), output_hidden_states=True)
+    options = {"num_items_in_batch": torch.tensor(6)}  # from the Trainer
+    output = model(**make_inputs(), output_hidden_states=True, **options)
     assert rows == [LENGTHS.sum()]
     assert output.hidden_states[-1][RIGHT == 0].abs().max() == 0
 

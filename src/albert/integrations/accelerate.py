@@ -35,6 +35,14 @@ _POOLED = ("ForSequenceClassification", "ForMultipleChoice", "ForNextSentencePre
 _SPANS = "ForQuestionAnswering"
 # What a head tells the encoder, among the options that it passes on.
 _FIRST_ONLY, _ORIGINAL = "albert_first_only", "albert_original"
+# Other options need the original, except these; the Trainer passes the number of items for the loss.
+_KNOWN_OPTIONS = {
+    "output_hidden_states",
+    "output_attentions",
+    "return_dict",
+    "use_cache",
+    "num_items_in_batch",
+}
 
 
 def accelerate(model: Model) -> Model:
@@ -197,7 +205,7 @@ class FlatForward:
                 ("return_dict", True),
             )
         )
-        other_names = options.keys() - {"output_hidden_states", "output_attentions", "return_dict"}
+        other_names = options.keys() - _KNOWN_OPTIONS
         is_flat = not (
             is_original
             or not isinstance(input_ids, Tensor)
