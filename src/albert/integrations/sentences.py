@@ -75,6 +75,7 @@ class FlatEncode:
             and precision == "float32"
             and first.auto_model.dtype == torch.float32
             and getattr(pooling, "pooling_mode", None) in ("mean", "cls")
+            and isinstance(first.auto_model.forward, FlatForward)
             and not first.processing_kwargs
             and (device is None or (isinstance(device, str) and torch.device(device) == model.device))
             # A task may have its own length.
@@ -138,7 +139,8 @@ class FlatEncode:
         layout = build_layout(tuple(map(len, rows)), encoder.device)
         ids_1T = torch.tensor([list(chain.from_iterable(rows))], device=encoder.device)
         table_1L = encoder.embeddings.position_ids
-        positions_1T = torch.cat([table_1L[:, : run.length].repeat(1, run.count) for run in layout.runs], 1)
+        positions = [table_1L[:, : run.length].expand(run.count, -1).reshape(-1) for run in layout.runs]
+        positions_1T = torch.cat(positions).unsqueeze(0)
         is_first_only = self.model[1].pooling_mode == "cls"
         x_TD = forward.run(ids_1T, None, positions_1T, layout, is_first_only=is_first_only)
         if is_first_only:

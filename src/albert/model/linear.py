@@ -8,7 +8,7 @@ Shapes: T tokens, D width of the input, F width of the output.
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,10 +22,8 @@ def apply_linear(module: nn.Module, x_TD: Tensor) -> Tensor:
     """Call the module; if it is a plain linear layer in float32 on such a CPU, by oneDNN."""
     if (
         type(module) is not nn.Linear
-        or x_TD.shape[0] < _MIN_TOKENS
         or not prefers_onednn()
-        or type(module.weight) is not nn.Parameter  # sharded, quantized
-        or module.weight.dtype != torch.float32
+        or x_TD.shape[0] < _MIN_TOKENS
         or x_TD.dtype != torch.float32
         or x_TD.device.type != "cpu"
         or module._forward_hooks
@@ -34,11 +32,13 @@ def apply_linear(module: nn.Module, x_TD: Tensor) -> Tensor:
         or torch.is_autocast_enabled("cpu")
         or torch.compiler.is_compiling()
     ):
-        result: Tensor = module(x_TD)
-        return result
+        return cast(Tensor, module(x_TD))
+    weight_FD, bias_F = module.weight, module.bias
+    if type(weight_FD) is not nn.Parameter or weight_FD.dtype != torch.float32:  # sharded
+        return cast(Tensor, module(x_TD))
     if not torch.is_grad_enabled():
-        return _multiply(x_TD, module.weight, module.bias)
-    result = _Linear.apply(x_TD, module.weight, module.bias)  # type: ignore[no-untyped-call]
+        return _multiply(x_TD, weight_FD, bias_F)
+    result: Tensor = _Linear.apply(x_TD, weight_FD, bias_F)  # type: ignore[no-untyped-call]
     return result
 
 
