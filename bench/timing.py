@@ -24,16 +24,21 @@ class Timing:
         return f"{self.seconds * scale:.3g} {unit} ({self.low * scale:.3g}–{self.high * scale:.3g})"
 
 
-def time_interleaved(functions: Mapping[str, Callable[[], Any]], *, repeats: int) -> dict[str, list[float]]:
+def time_interleaved(
+    functions: Mapping[str, Callable[[], Any]],
+    *,
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
     """Time every function once per round, after an untimed round; return the seconds of each call."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for round_number in range(repeats + 1):
         for name, function in functions.items():
             gc.collect()
-            start = time.perf_counter()
+            start = clock()
             function()
             if round_number:
-                times[name].append(time.perf_counter() - start)
+                times[name].append(clock() - start)
     return times
 
 
