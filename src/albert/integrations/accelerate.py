@@ -60,11 +60,6 @@ def accelerate(model: Model) -> Model:
 
     Raises:
         InputError: If the model has no ALBERT or BERT encoder, or is a decoder.
-
-    >>> from transformers import AutoModel, AutoTokenizer
-    >>> tokenizer = AutoTokenizer.from_pretrained("folder")
-    >>> encoder = albert.accelerate(AutoModel.from_pretrained("folder"))
-    >>> output = encoder(**tokenizer(["It rained.", "So we stayed in."], padding=True, return_tensors="pt"))
     """
     from transformers import AlbertModel, BertModel
 
