@@ -20,6 +20,7 @@ from albert.files import read_text, write_text
 from albert.study.step_costs import describe_machine
 from albert.text.folder import load_tokenizer
 from bench import (
+    accelerate,
     against_transformers,
     attention,
     busy,
@@ -196,6 +197,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
         "Against `transformers`, albert-base, two threads",
         lambda: format_model(against_transformers.measure()),
     ),
+    "accelerate": ("Models of other libraries, accelerated", accelerate.format_section),
     "attention": ("Attention over ragged batches", lambda: format_attention(attention.measure())),
     "sentences": ("Sentence splitting", format_sentences),
     "prepare": ("Preparing a corpus: text to shards", format_prepare),

@@ -70,6 +70,11 @@ SECTIONS = (
         ),
     ),
     Section(
+        "Accelerate",
+        "Models of other libraries, faster: see [accelerate.md](accelerate.md).",
+        ("integrations.accelerate: accelerate",),
+    ),
+    Section(
         "Train",
         "The same as the commands `pretrain` and `finetune`: see [pretraining.md](pretraining.md) and "
         "[finetuning.md](finetuning.md).",

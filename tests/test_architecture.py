@@ -15,7 +15,7 @@ FOUNDATION = ("errors", "settings", "files", "progress", "threads")
 # From the top down, as in docs/architecture.md.
 PACKAGES = (
     "report", "text", "model", "pretrained", "inference", "data", "examples", "training", "tasks", "export",
-    "study", "cli",
+    "integrations", "study", "cli",
 )  # fmt: skip
 WITHOUT_TORCH = (
     *(f"albert.{module}" for module in FOUNDATION),

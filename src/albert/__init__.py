@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from albert.export.onnx import export_onnx
     from albert.inference.predictor import Predictor
     from albert.inference.sequence_encoder import SequenceEncoder, load_encoder
+    from albert.integrations.accelerate import accelerate
     from albert.tasks.evaluate import evaluate
     from albert.tasks.finetune import finetune
     from albert.tasks.many_texts import embed_files, predict_files
@@ -23,6 +24,7 @@ __all__ = [
     "SequenceEncoder",
     "TaskPredictor",
     "__version__",
+    "accelerate",
     "distill",
     "embed_files",
     "evaluate",
@@ -42,6 +44,7 @@ _MODULES = {
     "Predictor": "albert.inference.predictor",
     "load_encoder": "albert.inference.sequence_encoder",
     "SequenceEncoder": "albert.inference.sequence_encoder",
+    "accelerate": "albert.integrations.accelerate",
     "distill": "albert.training.pretrain",
     "pretrain": "albert.training.pretrain",
     "finetune": "albert.tasks.finetune",

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from albert.model.config import Activation, ModelConfig
+from albert.model.linear import apply_linear
 from albert.model.tokens import Layout, SelectedTokens, gather_rows, opaque
 
 _SLOPE = 2 * math.sqrt(2 / math.pi)
@@ -78,7 +79,9 @@ class AttentionBlock(nn.Module):
         if selected is not None and selected.is_first and probabilities is None and is_plain:
             return self._attend_first(x_TD, layout, selected.indices_P)
         heads = (x_TD.shape[0], self.num_heads, -1)
-        q_TNH, k_TNH, v_TNH = (project(x_TD).view(heads) for project in (self.query, self.key, self.value))
+        q_TNH, k_TNH, v_TNH = (
+            apply_linear(module, x_TD).view(heads) for module in (self.query, self.key, self.value)
+        )
         dropout = self.probability_dropout if self.training else 0.0
         if probabilities is None:
             mixed_TNH = attend(q_TNH, k_TNH, v_TNH, layout=layout, dropout=dropout)
@@ -96,14 +99,18 @@ class AttentionBlock(nn.Module):
         dropout = self.probability_dropout if self.training else 0.0
         # Runs of equal length are neighbors in the computed order.
         order_B = first_B.argsort()
-        query_BNH = gather_rows(self.query(x_BD), order_B).view(len(first_B), self.num_heads, -1)
+        query_BNH = gather_rows(apply_linear(self.query, x_BD), order_B).view(
+            len(first_B), self.num_heads, -1
+        )
         mixed_BNH = attend_first(
             query_BNH, x_TD, key=self.key, value=self.value, layout=layout, dropout=dropout
         )
         return self._add(x_BD, gather_rows(mixed_BNH.reshape(x_BD.shape), order_B.argsort()))
 
     def _add(self, x_TD: Tensor, mixed_TD: Tensor) -> Tensor:
-        result: Tensor = self.norm(x_TD + F.dropout(self.output(mixed_TD), self.dropout, self.training))
+        result: Tensor = self.norm(
+            x_TD + F.dropout(apply_linear(self.output, mixed_TD), self.dropout, self.training)
+        )
         return result
 
 
@@ -119,7 +126,7 @@ class FeedForwardBlock(nn.Module):
         self.dropout = config.hidden_dropout_prob
 
     def forward(self, x_TD: Tensor) -> Tensor:
-        inner_TF = self.inner(x_TD)
+        inner_TF = apply_linear(self.inner, x_TD)
         can_overwrite = (
             not inner_TF.requires_grad
             and inner_TF.device.type == "cpu"
@@ -129,7 +136,7 @@ class FeedForwardBlock(nn.Module):
         )
         is_fast = can_overwrite and self.activation is gelu_tanh
         activated_TF = gelu_tanh_in_place(inner_TF) if is_fast else self.activation(inner_TF)
-        y_TD = self.output(activated_TF)
+        y_TD = apply_linear(self.output, activated_TF)
         result: Tensor = self.norm(x_TD + F.dropout(y_TD, self.dropout, self.training))
         return result
 

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from albert.errors import InputError
 from albert.model.blocks import AttentionBlock, FeedForwardBlock
 from albert.model.config import Layer, ModelConfig, build_sharing_table, count_blocks, select_layers
+from albert.model.linear import apply_linear
 from albert.model.tokens import Layout, SelectedTokens, Tokens, build_layout, opaque
 
 
@@ -48,7 +49,7 @@ class Embeddings(nn.Module):
             )
         x_TE = self.word(ids_T) + self.segment(segments_T) + self.position(positions_T)
         x_TE = F.dropout(self.norm(x_TE), self.dropout, self.training)
-        return x_TE if self.map is None else self.map(x_TE)
+        return x_TE if self.map is None else apply_linear(self.map, x_TE)
 
 
 def _build_table(num_rows: int, width: int) -> nn.Embedding:

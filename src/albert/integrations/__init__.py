@@ -1,0 +1,1 @@
+"""Make other libraries' models faster: text in, the same output objects out."""
