@@ -82,7 +82,7 @@ def quantize_model(
 
 def is_quantized(model: AlbertModel) -> bool:
     """Return whether `quantize_model` was applied."""
-    return any(isinstance(each, Int8AttentionBlock) for each in model.encoder.attention)
+    return any(isinstance(each, Int8AttentionBlock) for each in model.modules())
 
 
 def list_modules(model: AlbertModel) -> list[str]:
